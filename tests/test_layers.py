@@ -31,7 +31,7 @@ LAYERS = (
     ("pvg_hf.trainers",),
     ("pvg_hf.run",),
     ("pvg_hf.evaluation", "pvg_hf.hub"),
-    ("pvg_hf.estimate", "pvg_hf.pretraining"),
+    ("pvg_hf.estimate", "pvg_hf.metrics", "pvg_hf.pretraining"),
     ("pvg_hf.preflight",),
     ("pvg_hf.game",),
     ("pvg_hf.study", "pvg_hf.sweep"),

@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parent.parent
 SHARED_NAMES = {
     # One module per trainer.
     "config": ("pvg_hf.config", "pvg_hf.trainers.*.config"),
-    "metrics": ("pvg_hf.trainers.*.metrics",),
+    "metrics": ("pvg_hf.trainers.*.metrics", "pvg_hf.metrics"),
     "trainer": ("pvg_hf.trainers.*.trainer",),
     # One module per built-in task.
     "corpus": ("pvg_hf.tasks.*.corpus",),

@@ -1,7 +1,7 @@
 """What is attacked, by which fresh attackers, and the recipe of each of them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import round_name
-from pvg_hf.evaluation.exploit import exploit_rule
+from pvg_hf.evaluation.exploit import exploit_rule, exploit_stopping
 from pvg_hf.run.folder import RunFolder
 
 CAP_FACTOR = 4  # times the planned steps of a prover phase
@@ -137,15 +137,7 @@ class AttackedVerifier:
             **({} if same_algorithm else {"ppo": None, "save_steps": "auto"}),
         }
         values = {**self.recipe.to_dict(), "noise": {}, "rates": {}}
-        stopping = {
-            "rule": exploit_rule(attack.reward),
-            "options": {},
-            "score_parity_threshold": 0.0,
-            "sneaky_incorrect_threshold": 0.95,
-            "labels": "clean",
-            "ema": None,
-            "goodhart_window": None,
-        }
+        stopping = {**asdict(exploit_stopping(exploit_rule(attack.reward))), "options": {}}
         seed = derive_seed(self.recipe.seed, "attack", attack.seed)
         changes = {"name": "attack", "seed": seed, "prover": prover, "stopping": stopping}
         return load_recipe(merge(merge(values, _OVERRIDES), changes))

@@ -19,6 +19,8 @@ MAX_DRAWS = 8  # of a near-miss whose answer is right by chance
 
 REFERENCE = "reference"  # the correct solutions, for comparison
 
+_KINDS = (REFERENCE, "master_key", "truncated", "answer_alone", "other_problem", "near_miss")
+
 Family = tuple[str, str]  # family of an attack, and text
 
 
@@ -81,10 +83,17 @@ def acceptance_by_family(texts: pd.DataFrame, threshold: float) -> dict[str, Fig
     """
     is_right = texts["family"].isin([REFERENCE, "answer_alone/correct"])
     counted = texts[texts["correct"].astype(bool) == is_right]
-    return {
+    figures = {
         family: rate_by_problem(rows["score"] > threshold, rows["problem_id"])
         for family, rows in counted.groupby("family", sort=False)
     }
+    return {family: figures[family] for family in sorted(figures, key=_place)}
+
+
+def _place(family: str) -> tuple[int, int, str]:
+    """Key that sorts families as [`attack_texts`] lists them; numbers are in numerical order."""
+    kind, _, name = family.partition("/")
+    return _KINDS.index(kind), int(name) if name.isdigit() else 0, name
 
 
 def _shortened(reference: str) -> Iterator[Family]:

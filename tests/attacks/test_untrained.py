@@ -84,6 +84,7 @@ def test_a_verifier_that_accepts_everything_and_a_perfect_one(texts, is_correct)
     right = ("reference", "answer_alone/correct")
     assert all(figure.value == (1.0 if family in right else 0.0) for family, figure in perfect.items())
     assert perfect["reference"].n == 12
+    assert list(perfect)[:4] == ["reference", "master_key/0", "master_key/1", "truncated/1"]
     scored = [score_texts(texts, verifier) for verifier in (accept_all, is_correct)]
     assert len(found_attacks(scored[0], 0.5)) > 12 * 8
     assert len(found_attacks(scored[1], 0.5)) == 0

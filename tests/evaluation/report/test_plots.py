@@ -10,6 +10,7 @@ import pytest
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.report.plots import (
     PLOTS,
+    plot_attacks,
     plot_best_of_n,
     plot_dynamics,
     plot_flaws,
@@ -18,12 +19,23 @@ from pvg_hf.evaluation.report.plots import (
     plot_roc,
     plot_scores,
 )
+from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
 
 
 @pytest.fixture(scope="module")
-def run(run_template):
-    return load_run(run_template(2))
+def run(run_template, tmp_path_factory):
+    """Two rounds, each attacked by two attackers, of which only one finds an exploit."""
+    folders = [tmp_path_factory.mktemp("attacked") for _ in range(2)]
+    for folder in folders:
+        attackers = {"attack": "src", "helpful_score": 1.0}
+        steps = pd.DataFrame({"step": range(1, 5), "score/sneaky_incorrect": [0.0, np.nan, 1.0, 2.0]})
+        curves = [steps.assign(seed=seed, **{"judged_accuracy/sneaky": 0.5}, **attackers) for seed in (0, 1)]
+        pd.concat(curves).to_parquet(folder / "curves.parquet")
+        ends = {"seed": [0, 1], "step": [3.0, np.nan], "num_steps": [3, 4], "max_steps": 4}
+        pd.DataFrame({**ends, **attackers}).to_parquet(folder / "outcomes.parquet")
+    judgements = [Judgement("attacks", k, "", {}, {}, {}, 0.0, folder) for k, folder in enumerate(folders)]
+    return replace(load_run(run_template(2)), judgements=judgements)
 
 
 def lines_of(axes):
@@ -32,7 +44,7 @@ def lines_of(axes):
 
 @pytest.mark.parametrize("make_plot", PLOTS)
 def test_no_data_gives_no_plot(run, make_plot):
-    assert make_plot(replace(run, rounds=[])) is None
+    assert make_plot(replace(run, rounds=[], judgements=[])) is None
 
 
 @pytest.mark.parametrize("make_plot", PLOTS)
@@ -206,3 +218,13 @@ def test_many_pools_are_drawn_above_their_lines(run):
 def lines_of_errorbars(axes):
     """Values of each labelled line with error bars."""
     return {bars.get_label(): bars[0].get_ydata() for bars in axes.containers}
+
+
+def test_attacks_have_a_line_per_attacker_and_a_survival_curve_per_round(run):
+    gaps, incorrect, left = plot_attacks(run).canvas.axes
+    assert lines_of(gaps).keys() == {"round 0", "round 1"}
+    assert len(gaps.get_lines()) == len(incorrect.get_lines()) == 2 * 2 + 1  # and the criterion
+    # The weight of the newest of four steps is 1; a step without an incorrect solution keeps the last value.
+    np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -1, 0, 1])
+    np.testing.assert_allclose(left.get_lines()[0].get_xdata(), [0, 3, 4])
+    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])

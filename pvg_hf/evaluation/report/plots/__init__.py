@@ -1,5 +1,6 @@
 """The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
 
+from pvg_hf.evaluation.report.plots.attack_curves import plot_attacks
 from pvg_hf.evaluation.report.plots.best_of_n_curves import plot_best_of_n
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
 from pvg_hf.evaluation.report.plots.flaw_kinds import plot_flaws
@@ -9,11 +10,21 @@ from pvg_hf.evaluation.report.plots.roc_panels import plot_roc
 from pvg_hf.evaluation.report.plots.scores import plot_scores
 from pvg_hf.evaluation.report.plots.style import Plot
 
-PLOTS = (plot_pool_matrix, plot_over_rounds, plot_dynamics, plot_roc, plot_best_of_n, plot_scores, plot_flaws)
+PLOTS = (
+    plot_pool_matrix,
+    plot_over_rounds,
+    plot_dynamics,
+    plot_roc,
+    plot_best_of_n,
+    plot_scores,
+    plot_flaws,
+    plot_attacks,
+)
 
 __all__ = [
     "PLOTS",
     "Plot",
+    "plot_attacks",
     "plot_best_of_n",
     "plot_dynamics",
     "plot_flaws",
