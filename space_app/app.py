@@ -28,6 +28,7 @@ from pvg_hf.study.upload import uploaded
 from space_app.access import MAX_UPLOAD_BYTES, OWNER_PAGE, Gate, Owner
 from space_app.evaluations_page import build_evaluations_page
 from space_app.glossary_page import build_glossary_page
+from space_app.messages_page import is_message_run, make_message_app
 from space_app.render import FOLDER, notice
 from space_app.rounds_page import build_rounds_page
 from space_app.score_page import build_score_page
@@ -85,7 +86,8 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         _, url, _ = launch(app, settings.owner, server_port=port, prevent_thread_lock=True, quiet=True)
         signal.signal(signal.SIGTERM, _interrupt)
         stack.callback(_close, app)  # before the study's uploads end, so that no answer arrives after the last commit
-        print(describe_addresses(url, settings.owner), flush=True)
+        addresses = describe_addresses(url, settings.owner)
+        print(addresses.splitlines()[0] if is_message_run(source) else addresses, flush=True)  # it has no study
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1)
@@ -142,6 +144,8 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
     Raises:
         ValueError: if the run cannot be opened.
     """
+    if is_message_run(source):
+        return make_message_app(Path(source))
     run = open_run(source)
     try:
         study = _open_study(run, settings, stack)

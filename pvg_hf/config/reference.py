@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from pvg_hf.config.fields import default_of, marked_arguments
+from pvg_hf.config.message_recipe import MessageRecipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
 
@@ -58,9 +59,9 @@ def schema_text() -> str:
     return json.dumps(recipe_schema(), indent=2) + "\n"
 
 
-def write_between_markers(document: str) -> str:
+def write_between_markers(document: str, reference: str | None = None) -> str:
     """
-    Replace the text between the markers of a document by the current reference.
+    Replace the text between the markers of a document by a reference, by default the current one of recipes.
 
     Raises:
         ValueError: if the document lacks the markers.
@@ -69,14 +70,15 @@ def write_between_markers(document: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"The document must have the lines `{BEGIN}` and `{END}`, in this order.")
-    return f"{before}{BEGIN}\n\n{reference_markdown()}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{reference_markdown() if reference is None else reference}\n{END}{after}"
 
 
 def reference_files(repository: Path) -> dict[Path, str]:
     """Return the generated files with their texts."""
-    recipes = repository / "docs" / "recipes.md"
+    recipes, messages = repository / "docs" / "recipes.md", repository / "docs" / "message-game.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8")),
+        messages: write_between_markers(messages.read_text(encoding="utf-8"), message_reference_markdown()),
         repository / "docs" / "recipe.schema.json": schema_text(),
     }
 
@@ -84,6 +86,14 @@ def reference_files(repository: Path) -> dict[Path, str]:
 def reference_markdown() -> str:
     """Return a table for each section, in the order of a recipe."""
     return "\n".join(line for part in _parts() for line in _table(part))
+
+
+def message_reference_markdown() -> str:
+    """Return a table for each section of a message game's recipe."""
+    parts = [Part("Top level", MessageRecipe)]
+    for name, config in _sections(MessageRecipe):
+        parts.append(Part(f"`{name}`", config))
+    return "\n".join(line for part in parts for line in _table(part))
 
 
 def _parts() -> Iterator[Part]:

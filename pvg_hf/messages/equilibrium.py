@@ -222,7 +222,7 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
             if WITHOUT in values:
                 row["accuracy_without"] = values[WITHOUT]["accuracy"]["value"]
             rows.append(row)
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).sort_values(["epsilon", "seed"], ignore_index=True)
     clean = table[table["epsilon"] == 0].set_index("seed")["clean_loss"]
     return table.assign(loss_change=table["clean_loss"] - table["seed"].map(clean))
 

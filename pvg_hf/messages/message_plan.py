@@ -7,7 +7,8 @@ from pathlib import Path
 from pvg_hf.config.message_recipe import MessageRecipe
 from pvg_hf.core.units import show_count, show_seconds
 from pvg_hf.messages.building import make_players, message_width, open_world
-from pvg_hf.messages.message_run import GAME, MessageRunFolder, check_same_message_recipe, make_message_trainer
+from pvg_hf.messages.message_folder import GAME, MessageRunFolder
+from pvg_hf.messages.message_run import check_same_message_recipe, make_message_trainer
 
 _TIMED_ROUNDS = 2
 

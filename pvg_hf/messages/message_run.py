@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
+from pvg_hf.messages.message_folder import MessageRunFolder
 from pvg_hf.messages.message_judge import MessageJudgement, judge_game
+from pvg_hf.messages.message_report import write_message_report
 from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
 from pvg_hf.run.environment import git_revision, installed_version
 from pvg_hf.run.lock import locked
@@ -25,53 +26,8 @@ from pvg_hf.run.resume import differences
 
 logger = logging.getLogger(__name__)
 
-GAME = "prover"
-"""Name of the game itself, beside its controls: both are named by what the verifier sees as the message."""
-
 # Keys that may change when a run is resumed.
 _FREE = ("output_dir", "save_steps", "report_to", "equilibrium", "judging")
-
-
-@dataclass(frozen=True)
-class MessageRunFolder:
-    """
-    Paths of a run of the message game.
-
-    Args:
-        root (`Path`):
-            `OUTPUT_DIR/NAME`.
-    """
-
-    root: Path
-
-    @classmethod
-    def of(cls, recipe: MessageRecipe) -> "MessageRunFolder":
-        return cls(Path(recipe.output_dir) / recipe.name)
-
-    @property
-    def recipe(self) -> Path:
-        return self.root / "message-recipe.yaml"
-
-    @property
-    def environment(self) -> Path:
-        return self.root / "environment.json"
-
-    @property
-    def judgement(self) -> Path:
-        """Figures of all games; the run is finished if it exists."""
-        return self.root / "judgement.json"
-
-    def game(self, source: str) -> Path:
-        """Folder of a finished game, with `prover/`, `verifier/` and `log.jsonl`."""
-        return self.root / "games" / source
-
-    def training(self, source: str) -> Path:
-        """Folder with the checkpoints of a game that is being trained."""
-        return self.root / "training" / source
-
-    def sources(self, recipe: MessageRecipe) -> list[MessageSource]:
-        """List the game and its controls."""
-        return [GAME, *recipe.controls]
 
 
 def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRunFolder:
@@ -102,6 +58,7 @@ def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRu
                 _train(recipe, loaded, folder, source, progress=progress)
         if processes.is_main_process:
             judge_run(recipe, loaded, folder)
+            logger.info("Report: %s", write_message_report(folder.root))
         processes.wait_for_everyone()
     return folder
 

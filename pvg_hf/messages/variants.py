@@ -11,8 +11,8 @@ from pvg_hf.config.message_recipe import load_message_recipe
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.messages.building import open_world
+from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import judge_game
-from pvg_hf.messages.message_run import GAME
 from pvg_hf.messages.seed_games import recipe_of, train_seeds
 
 logger = logging.getLogger(__name__)

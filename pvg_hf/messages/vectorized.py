@@ -11,7 +11,6 @@ from transformers import Trainer, get_scheduler
 from pvg_hf.messages.game_modules import Columns, MessageGame, Params
 from pvg_hf.messages.problem_data import LABELS, ROW_INDEX, ProblemData, epoch_order, noise_draws
 from pvg_hf.messages.stackelberg_config import StackelbergConfig
-from pvg_hf.noise.rates import flip_labels_by_uniforms
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,10 @@ class _StackedBatch:
     draws: torch.Tensor
 
     def noisy_labels(self, rates: Sequence[tuple[float, float]]) -> torch.Tensor:
-        """Return the labels, flipped at each game's rates."""
-        flipped = [flip_labels_by_uniforms(*both, rate) for *both, rate in zip(self.labels, self.draws, rates)]
-        return torch.stack(flipped).float()
+        """Return the labels, flipped at each game's rates, as in [`~pvg_hf.noise.rates.flip_labels_by_uniforms`]."""
+        rho0, rho1 = torch.tensor(rates, dtype=self.draws.dtype).T[..., None]  # (num_games, 1)
+        is_one = self.labels == 1
+        return (is_one ^ torch.where(is_one, self.draws < rho1, self.draws < rho0)).float()
 
 
 def _stacked_batches(
@@ -100,16 +100,19 @@ def _stacked_batches(
     """Yield the batches of all games, epoch by epoch, endlessly."""
     num_rows, size, step, epoch = len(train), args.per_device_train_batch_size, 0, 0
     columns = {name: column for name, column in train.columns.items() if name not in (LABELS, ROW_INDEX)}
+    every, draws = torch.arange(num_rows), None
     while True:
         orders = torch.stack([torch.from_numpy(epoch_order(num_rows, cell.seed, epoch)) for cell in cells])
         for start in range(0, num_rows, size):
             rows = orders[:, start : start + size]
-            draws = [
-                noise_draws(own, num_rows, cell.seed, args.noise_resample, epoch, step)
-                for own, cell in zip(rows, cells)
-            ]
+            is_new = args.noise_resample == "step" or (args.noise_resample == "epoch" and start == 0)
+            if draws is None or is_new:
+                of_cells = [
+                    noise_draws(every, num_rows, cell.seed, args.noise_resample, epoch, step) for cell in cells
+                ]
+                draws = torch.stack(of_cells)  # (num_games, num_rows)
             problems = {name: column[rows] for name, column in columns.items()}
-            yield _StackedBatch(problems, train.columns[LABELS][rows], torch.stack(draws))
+            yield _StackedBatch(problems, train.columns[LABELS][rows], draws.gather(1, rows))
             step += 1
         epoch += 1
 

@@ -78,14 +78,8 @@ def test_players_must_fit_the_world(values):
 def test_the_script(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small"}))
-
-    def run(*options: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "scripts/run_messages.py", str(path), *options]
-        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-
-    done = run()
+    command = [sys.executable, "scripts/run_messages.py", str(path), "training.num_rounds=1"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Accuracy prover" in done.stdout
-    wrong = run("training.num_round=3")
-    assert wrong.returncode == 2
-    assert "Did you mean `num_rounds`" in wrong.stderr
+    assert (tmp_path / "small" / "report.html").exists()
