@@ -31,7 +31,7 @@ from pvg_hf.run.schedule import partial_of, recording, staged
 
 logger = logging.getLogger(__name__)
 
-SETTINGS_FILE = "settings.json"  # in the folder of an unfinished result
+SETTINGS_FILE = "settings.json"  # in the folder of a result from its beginning, so that it resumes with them
 
 
 def evaluate_run(
@@ -128,6 +128,8 @@ def _evaluate_rounds(
                 remove(partial_of(target))
         settings = {k: _settings_for(name, evaluation, target, stated) for k, target in targets.items()}
         todo = [judged for judged in rounds if not targets[judged.round_index].exists()]
+        for judged in todo:  # before anything is computed, so that a resumed evaluation finds its settings
+            write_json(partial_of(targets[judged.round_index]) / SETTINGS_FILE, asdict(settings[judged.round_index]))
         if todo and evaluation.prepare is not None:
             evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo], workforce)
         for judged in todo:
@@ -140,9 +142,7 @@ def _evaluate_rounds(
 def _judge(name: str, evaluation: RoundEvaluation, judged: JudgedRound, settings: Any, target: Path) -> None:
     started = time.monotonic()
     with staged(target, is_main=True) as output, recording(output, 1, is_main=True) as record:
-        write_json(output / SETTINGS_FILE, asdict(settings))
         figures = dict(evaluation.judge(judged, settings, output))
-        (output / SETTINGS_FILE).unlink()
         seconds = record.seconds + time.monotonic() - started
         result = Judgement(
             name, judged.round_index, evaluation.title, evaluation.terms, figures, asdict(settings), seconds

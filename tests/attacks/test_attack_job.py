@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 
+from pvg_hf.attacks import attack_job
 from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce, run_attacks
 from pvg_hf.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.attacks.fresh_attacker import CURVE, AttackResult, attack_curve
@@ -124,6 +125,20 @@ def test_a_failed_attack_is_named_and_others_are_kept(tmp_path, verifier):
     missing = AttackedVerifier(**{**vars(verifier), "folder": tmp_path / "missing", "round_index": 1})
     with pytest.raises((AttacksFailedError, ValueError), match="missing"):
         run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", ALONE)
+
+
+def test_a_job_that_was_stopped_remembers_its_settings(run, monkeypatch):
+    settings = ["attacks.rewards=[cgc]", "attacks.seeds=[0]", "attacks.max_steps=2", "attacks.num_problems=2"]
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attack_job, "play_attack", stop)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=settings, workforce=ALONE)
+    monkeypatch.undo()
+    result = evaluate_run(run.root, round_index=0, only=["attacks"], workforce=ALONE)[0]
+    assert (result.settings["rewards"], result.settings["max_steps"]) == (["cgc"], 2)
 
 
 def test_an_unknown_reward_is_refused_before_training(run):

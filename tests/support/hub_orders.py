@@ -17,6 +17,8 @@ import torch
 from huggingface_hub import snapshot_download
 
 from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.attacks.attack_job import Workforce
+from pvg_hf.attacks.verifier_attack import attack_verifier
 from pvg_hf.browse.index import Query
 from pvg_hf.browse.legibility import study_folder
 from pvg_hf.browse.runs import open_run
@@ -91,6 +93,11 @@ def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
         begin(root, run)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def attack(recipe: dict[str, Any]) -> str:
+    """Attack the verifier that a recipe names; returns the folder."""
+    return str(attack_verifier(load_recipe(recipe), Workforce(1)))
 
 
 def locate(source: str) -> str:
