@@ -36,7 +36,7 @@ LEVEL_FIGURES = ("accuracy", "completeness", "soundness", "soundness_fresh", "so
 DEVIATIONS = {
     "loss_change": "change of the clean loss (nats)",
     "decision_change": "share of decisions that differ",
-    "parameter_distance": "distance of the verifier's parameters (share of the norm)",
+    "parameter_distance": "relative distance of the verifier's parameters",
 }
 _FIT_STYLES: dict[str, Style] = {
     "linear": {"color": VERMILLION, "linestyle": ":"},
@@ -162,7 +162,7 @@ def plot_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> Iterator[Plo
     if table["epsilon"].nunique() < 2:
         return
     caption = f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t."
-    canvas = new_canvas(8.4, 3.6)
+    canvas = new_canvas(10.4, 4.0)
     shares, loss = canvas.subplots(1, 2)
     for name, color, marker in (("accuracy", BLUE, "o"), ("completeness", GREEN, "s"), ("soundness", VERMILLION, "D")):
         draw_figures(shares, *_means(table, name), color=color, marker=marker, label=name)
