@@ -12,6 +12,7 @@ from pvg_hf.evaluation.report.plots import (
     PLOTS,
     plot_attacks,
     plot_best_of_n,
+    plot_drawn_best_of_n,
     plot_dynamics,
     plot_flaws,
     plot_over_rounds,
@@ -25,7 +26,7 @@ from pvg_hf.run.read import load_run
 
 @pytest.fixture(scope="module")
 def run(run_template, tmp_path_factory):
-    """Two rounds, each attacked by two attackers, of which only one finds an exploit."""
+    """Two rounds, each attacked by two attackers, of which only one finds an exploit, and a drawn pool of the second."""
     folders = [tmp_path_factory.mktemp("attacked") for _ in range(2)]
     for folder in folders:
         attackers = {"attack": "src", "helpful_score": 1.0}
@@ -35,6 +36,8 @@ def run(run_template, tmp_path_factory):
         ends = {"seed": [0, 1], "step": [3.0, np.nan], "num_steps": [3, 4], "max_steps": 4}
         pd.DataFrame({**ends, **attackers}).to_parquet(folder / "outcomes.parquet")
     judgements = [Judgement("attacks", k, "", {}, {}, {}, 0.0, folder) for k, folder in enumerate(folders)]
+    drawn = {"2": Figure(0.75, 0.5, 0.9, 8), "eligible/2": Figure(1.0, 0.9, 1.0, 8), "4": Figure(0.5, 0.2, 0.8, 3)}
+    judgements.append(Judgement("best_of_n", 1, "", {}, drawn, {}, 0.0))
     return replace(load_run(run_template(2)), judgements=judgements)
 
 
@@ -228,3 +231,9 @@ def test_attacks_have_a_line_per_attacker_and_a_survival_curve_per_round(run):
     np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -1, 0, 1])
     np.testing.assert_allclose(left.get_lines()[0].get_xdata(), [0, 3, 4])
     np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
+
+
+def test_the_drawn_pool_has_its_own_curve(run):
+    shares, eligible = plot_drawn_best_of_n(run).canvas.axes
+    np.testing.assert_allclose(eligible.get_lines()[0].get_xydata(), [[2, 8], [4, 3]])
+    assert [text.get_text() for text in shares.get_legend().get_texts()] == ["chance", "round 1"]

@@ -1,7 +1,7 @@
 """The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
 
 from pvg_hf.evaluation.report.plots.attack_curves import plot_attacks
-from pvg_hf.evaluation.report.plots.best_of_n_curves import plot_best_of_n
+from pvg_hf.evaluation.report.plots.best_of_n_curves import plot_best_of_n, plot_drawn_best_of_n
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
 from pvg_hf.evaluation.report.plots.flaw_kinds import plot_flaws
 from pvg_hf.evaluation.report.plots.over_rounds import plot_over_rounds
@@ -16,6 +16,7 @@ PLOTS = (
     plot_dynamics,
     plot_roc,
     plot_best_of_n,
+    plot_drawn_best_of_n,
     plot_scores,
     plot_flaws,
     plot_attacks,
@@ -26,6 +27,7 @@ __all__ = [
     "Plot",
     "plot_attacks",
     "plot_best_of_n",
+    "plot_drawn_best_of_n",
     "plot_dynamics",
     "plot_flaws",
     "plot_over_rounds",
