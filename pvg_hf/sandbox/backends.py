@@ -1,10 +1,19 @@
 """How programs are isolated: each backend starts a worker in its own way and declares what it guarantees."""
 
 import os
+import shutil
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+_OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None}
+_FILTERED: Mapping[str, Any] = {"is_filtered": True, "readable": None}
+_IMAGE = "python:3.11-slim"
+_PACKAGES = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -18,47 +27,133 @@ class Backend:
         guarantee (`str`):
             What it guarantees, in one line.
         command (`Callable`):
-            Function `(arguments) -> command` that gives the command of a worker from the arguments of its Python.
+            Function `(arguments, environment) -> command` that gives the command of a worker from the arguments and the
+            environment of its Python.
         confinement (`Mapping[str, Any]`, *optional*):
-            What the process of each program gives up ([`pvg_hf.sandbox.inside.confinement.Confinement`]).
+            What the process of each program gives up ([`pvg_hf.sandbox.inside.confinement.prepare_confinement`]).
+        lacking (`str`, *optional*):
+            Why it cannot be tried on this machine, such as a program that is not installed.
     """
 
     name: str
     guarantee: str
-    command: Callable[[Sequence[str]], list[str]]
-    confinement: Mapping[str, Any] = field(default_factory=dict)
+    command: Callable[[Sequence[str], Mapping[str, str]], list[str]]
+    confinement: Mapping[str, Any] = field(default_factory=lambda: _OPEN)
+    lacking: str | None = None
 
     @property
     def isolation(self) -> str:
         return f"{self.name}: {self.guarantee}"
 
 
-def _own_python(arguments: Sequence[str]) -> list[str]:
-    """This Python without its virtual environment, which only the standard library is used of."""
-    return [os.path.realpath(sys.executable), *arguments]
+def _python() -> str:
+    """This Python without its virtual environment: programs only have the standard library."""
+    return os.path.realpath(sys.executable)
 
 
-NONE = Backend(
-    "none",
-    "no isolation. Programs run with your rights: they can read and write your files and use the network. Time, memory, "
-    "output and open files are limited, and their processes are killed.",
-    _own_python,
-)
-
-BACKENDS = {backend.name: backend for backend in (NONE,)}
+def _own_python(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    return [_python(), *arguments]
 
 
-def choose_backend(name: str) -> Backend:
-    """
-    Return the backend of a name; `auto` is the strongest that works on this machine.
+def _readable_paths() -> list[str]:
+    """The standard library without installed packages, shared libraries and time zones."""
+    library = Path(sysconfig.get_path("stdlib"))
+    paths = [path for path in sorted(library.iterdir()) if path.name not in _PACKAGES]
+    system = (
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/share/zoneinfo",
+        "/etc/ld.so.cache",
+        "/dev/urandom",
+        "/dev/zero",
+    )
+    shared = sorted(Path(sys.base_prefix, "lib").glob("*.so*"))
+    return [str(path) for path in (*paths, *shared, *map(Path, system))]
 
-    Raises:
-        ValueError: if there is no such backend, or if it does not work here.
-    """
-    if name == "auto":
-        raise ValueError(
-            "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named."
-        )
-    if name not in BACKENDS:
-        raise ValueError(f"`{name}` is not a sandbox; choose one of auto, {', '.join(BACKENDS)}.")
-    return BACKENDS[name]
+
+def _bubblewrap(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    command = ["bwrap", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"]
+    bound = [Path("/usr")]
+    command += ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/lib", "/lib64", "/bin")):
+        if path.is_symlink():
+            command += ["--symlink", os.readlink(path), str(path)]
+        elif path.exists():
+            command += ["--ro-bind", str(path), str(path)]
+    prefix = Path(os.path.realpath(sys.base_prefix))
+    if not prefix.is_relative_to("/usr"):
+        bound.append(prefix)
+        command += ["--ro-bind", str(prefix), str(prefix)]
+    library = Path(sysconfig.get_path("stdlib"))
+    hidden = [folder for folder in (library / name for name in _PACKAGES) if folder.is_dir()]
+    for folder in hidden:
+        command += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
+    command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
+    command += ["--tmpfs", "/tmp", "--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+    return [*command, "--", _python(), *arguments]
+
+
+def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    engine = shutil.which("docker") or shutil.which("podman") or "docker"
+    command = [engine, "run", "--interactive", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL"]
+    command += [
+        "--security-opt",
+        "no-new-privileges",
+        "--pids-limit",
+        "256",
+        "--user",
+        "65534:65534",
+        "--workdir",
+        "/",
+    ]
+    for name, value in environment.items():
+        if name != "PATH":
+            command += ["--env", f"{name}={value}"]
+    return [*command, _IMAGE, "python3", *arguments]
+
+
+def make_backends() -> dict[str, Backend]:
+    """Return all backends by name, from the strongest to the weakest."""
+    linux = None if sys.platform == "linux" else "it needs Linux"
+    no_landlock = (
+        None if find_spec("landlockpy") else "the package `landlockpy` is not installed (`pip install landlockpy`)"
+    )
+    no_bwrap = None if shutil.which("bwrap") else "`bwrap` is not installed (Debian: `apt-get install bubblewrap`)"
+    engine = shutil.which("docker") or shutil.which("podman")
+    backends = (
+        Backend(
+            "bubblewrap",
+            "own namespaces (processes, network, users, mounts) and filtered system calls. Programs can write no file, read "
+            "only /usr and the standard library, reach no network, start no other program, and neither see nor signal "
+            "processes outside.",
+            _bubblewrap,
+            _FILTERED,
+            linux or no_bwrap,
+        ),
+        Backend(
+            "landlock",
+            "Landlock and filtered system calls. Programs can write no file, read only the standard library and shared "
+            "libraries, reach no network, start no other program, and signal or inspect no other process. They can ask "
+            "whether a path exists.",
+            _own_python,
+            {"is_filtered": True, "readable": _readable_paths() if linux is None else []},
+            linux or no_landlock,
+        ),
+        Backend(
+            "container",
+            f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user nobody, "
+            "and filtered system calls.",
+            _container,
+            _FILTERED,
+            None if engine else "neither `docker` nor `podman` is installed",
+        ),
+        Backend(
+            "none",
+            "no isolation. Programs run with your rights: they can read and write your files and use the network. Time, "
+            "memory, output and open files are limited, and their processes are killed.",
+            _own_python,
+        ),
+    )
+    return {backend.name: backend for backend in backends}

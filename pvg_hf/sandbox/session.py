@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from pvg_hf.sandbox.agreement import agrees_with_expected
-from pvg_hf.sandbox.backends import Backend, choose_backend
+from pvg_hf.sandbox.backends import Backend, make_backends
 from pvg_hf.sandbox.cases import CallCase, Case
 from pvg_hf.sandbox.inside.values import encode_value
 from pvg_hf.sandbox.outcomes import CaseOutcome, CaseResult
@@ -79,6 +79,8 @@ class Sandbox:
     def __init__(self, backend: Backend, *, num_workers: int = 1, cache: bool = True):
         if num_workers < 1:
             raise ValueError(f"`num_workers` is {num_workers}; it must be at least 1.")
+        if backend.lacking is not None:
+            raise ValueError(f"The sandbox `{backend.name}` does not work here: {backend.lacking}.")
         self.backend, self.num_workers = backend, num_workers
         self.counts = SandboxCounts()
         self._cache: OrderedDict[str, list[list[Any]]] | None = OrderedDict() if cache else None
@@ -88,6 +90,12 @@ class Sandbox:
             self._idle = [WorkerProcess(backend)]
         except OSError as err:
             raise ValueError(str(err)) from err
+        (result,) = self._attempt({**_HARMLESS, "limits": asdict(Limits())}) or [(_FAILED,)]
+        if result[0] != "returned":
+            self.close()
+            raise ValueError(
+                f"The sandbox `{backend.name}` does not work here: it cannot run a harmless program ({result})."
+            )
 
     @property
     def isolation(self) -> str:
@@ -271,4 +279,25 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
         assert results[0].outcome is CaseOutcome.PASSED
     ```
     """
-    return Sandbox(choose_backend(backend), num_workers=num_workers, cache=cache)
+    backends = make_backends()
+    if backend == "auto":
+        return _open_strongest(backends, num_workers=num_workers, cache=cache)
+    if backend not in backends:
+        raise ValueError(f"`{backend}` is not a sandbox; choose one of auto, {', '.join(backends)}.")
+    return Sandbox(backends[backend], num_workers=num_workers, cache=cache)
+
+
+def _open_strongest(backends: dict[str, Backend], *, num_workers: int, cache: bool) -> Sandbox:
+    """Open the first backend that isolates and works. Whether it does is found by starting it."""
+    reasons = []
+    for name, backend in backends.items():
+        if name == "none":
+            continue
+        try:
+            return Sandbox(backend, num_workers=num_workers, cache=cache)
+        except ValueError as err:
+            reasons.append(str(err))
+    raise ValueError(
+        "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named.\n"
+        + "\n".join(f"- {reason}" for reason in reasons)
+    )

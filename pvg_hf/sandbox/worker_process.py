@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class WorkerProcess:
     def __init__(self, backend: Backend):
         code = (_INSIDE / "boot.py").read_text(encoding="utf-8")
         self._process = subprocess.Popen(
-            backend.command([*PYTHON_ARGUMENTS, "-c", code]),
+            backend.command([*PYTHON_ARGUMENTS, "-c", code], ENVIRONMENT),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,7 +57,8 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C is for the game, which ends its workers itself
         )
         os.set_blocking(self._process.stdin.fileno(), False)
-        sent = self._send({"sources": module_sources(), "confinement": dict(backend.confinement)}, _START_SECONDS)
+        sources = module_sources(with_landlock=backend.confinement["readable"] is not None)
+        sent = self._send({"sources": sources, "confinement": dict(backend.confinement)}, _START_SECONDS)
         answer = self._receive(_START_SECONDS) if sent else None
         if answer != {"ready": True}:
             self._process.kill()
@@ -140,11 +142,16 @@ class WorkerProcess:
         self._process.stderr.close()
 
 
-def module_sources() -> dict[str, str]:
+def module_sources(*, with_landlock: bool) -> dict[str, str]:
     """Sources of the modules that run inside, by dotted name."""
     inside = "pvg_hf.sandbox.inside"
     sources = dict.fromkeys(("pvg_hf", "pvg_hf.sandbox", inside), "")
     for path in sorted(_INSIDE.glob("*.py")):
         if path.stem != "__init__":
             sources[f"{inside}.{path.stem}"] = path.read_text(encoding="utf-8")
+    if with_landlock:
+        folder = Path(find_spec("landlockpy").submodule_search_locations[0])
+        for path in sorted(folder.glob("*.py")):
+            name = "landlockpy" if path.stem == "__init__" else f"landlockpy.{path.stem}"
+            sources[name] = path.read_text(encoding="utf-8")
     return sources

@@ -38,12 +38,12 @@ def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn
         channel = _arrange_descriptors(channel, stdout, confinement)
         messages = socket.socket(fileno=channel).makefile("rwb", buffering=0)
         job = json.loads(_read_line(messages))
-        random.seed(job["seed"])
         if job["stdin"] is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
         else:
             _provide_stdin(job["stdin"])
         os.chdir("/")
+        random.seed(job["seed"])
         confine(confinement, job["limits"])
         sys.setrecursionlimit(10_000)
         run = _serve_calls if job["stdin"] is None else _run_script

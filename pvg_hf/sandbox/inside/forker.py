@@ -62,9 +62,7 @@ def serve_forks(channel: socket.socket, confinement: Confinement) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
         channel.sendall(STATUS.pack(pid, 0))
-        status = _wait(
-            pid, number, channel, woken, num_processes, not (confinement.is_filtered and num_processes == 1)
-        )
+        status = _wait(pid, number, channel, woken, num_processes, confinement.filters is None or num_processes > 1)
         channel.sendall(STATUS.pack(pid, status))
 
 

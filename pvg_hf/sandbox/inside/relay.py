@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from pvg_hf.sandbox.inside.boot import read_exactly
-from pvg_hf.sandbox.inside.confinement import Confinement, drop_dumpable
+from pvg_hf.sandbox.inside.confinement import drop_dumpable, prepare_confinement
 from pvg_hf.sandbox.inside.forker import FORK, KILL, REQUEST, STATUS, TOO_MANY, serve_forks
 
 RETURNED, CRASHED, TIMED_OUT = "returned", "crashed", "timed_out"
@@ -33,7 +33,7 @@ def serve(settings: dict[str, Any]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    confinement = Confinement(**settings)
+    confinement = prepare_confinement(settings)
     ours, theirs = socket.socketpair()
     if os.fork() == 0:
         for descriptor in (inward, outward):
