@@ -22,6 +22,9 @@ def main() -> int:
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes (default: one per core, at most eight; one with a GPU)"
     )
+    parser.add_argument(
+        "--executor", metavar="MODULE:NAME", help="a function that returns an executor for the cells, e.g. a cluster's"
+    )
     parser.add_argument("--plan", action="store_true", help="check the recipe, print how long it will take, and stop")
     arguments = parser.parse_intermixed_args()
     if arguments.workers is not None and arguments.workers < 1:
@@ -33,13 +36,14 @@ def main() -> int:
     from pvg_hf.game.cli import run_command
     from pvg_hf.sweep import describe_sweep, run_sweep
     from pvg_hf.sweep.runner import CellsFailedError
-    from pvg_hf.sweep.workers import WorkerDiedError
+    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
 
     def run() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         if arguments.plan:
             return describe_sweep(recipe, num_workers=arguments.workers)
-        folder = run_sweep(recipe, num_workers=arguments.workers)
+        executor = load_executor(arguments.executor) if arguments.executor else None
+        folder = run_sweep(recipe, num_workers=arguments.workers, executor=executor)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
     return run_command(run, errors=(CellsFailedError, WorkerDiedError))

@@ -7,6 +7,7 @@ Each result appears by one rename, so that a stopped sweep resumes with the unfi
 import logging
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from functools import partial
 
 import yaml
@@ -69,7 +70,7 @@ class CellsFailedError(RuntimeError):
         self.failed = failed
 
 
-def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
+def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Executor | None = None) -> SweepFolder:
     """
     Run or resume a sweep. Cells with a result are not played again.
 
@@ -78,6 +79,8 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
             A recipe with a section `sweep`.
         num_workers (`int`, *optional*):
             Number of processes, see [`~pvg_hf.sweep.workers.default_workers`]. With 1, cells run in this process.
+        executor ([`~concurrent.futures.Executor`], *optional*):
+            Runs the cells instead, such as that of a cluster; its processes must share the sweep's folder.
 
     Returns:
         [`SweepFolder`]: the folder, with `summary.md`, tables and plots.
@@ -93,7 +96,7 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
         _begin(recipe, folder)
         finished = {cell for cell in cells if folder.result(cell).exists()}
         todo = [cell for cell in cells if cell not in finished]
-        failed = _finish(recipe, todo, finished, num_workers)
+        failed = _finish(recipe, todo, finished, num_workers, executor)
         write_results(recipe, folder)
     if failed:
         raise CellsFailedError(failed, len(cells), folder)
@@ -142,14 +145,16 @@ def _play_alone(recipe: Recipe, phases: list[str]) -> None:
             play(recipe, phase=key.name, round_index=key.round_index)
 
 
-def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> dict[Cell, Exception]:
+def _finish(
+    recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int, executor: Executor | None
+) -> dict[Cell, Exception]:
     """Play the remaining cells, and return the error of each failed one."""
     about = show_seconds(expect_seconds(recipe, todo, num_workers))
     logger.info(
         "%d cells to play, %d finished: about %s with %d worker(s)", len(todo), len(finished), about, num_workers
     )
     failed = {}
-    ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers)
+    ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers, executor=executor)
     with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not shows_progress(recipe)) as bar:
         for cell, error in log_ends(ended, len(todo), partial(_headline, recipe)):
             failed |= {cell: error} if error else {}

@@ -19,6 +19,7 @@ from pvg_hf.sweep import describe_sweep, run_sweep
 from pvg_hf.sweep.cells import Cell, SweepFolder
 from pvg_hf.sweep.measures import MEASURES
 from pvg_hf.sweep.runner import CellsFailedError
+from tests.support.cell_work import one_thread
 from tests.support.game_runs import play_in_process
 
 VERIFIER_MEASURES = ["pair_accuracy", "auc", "clean_loss", "parameter_distance"]
@@ -145,9 +146,10 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
 
 
 @pytest.mark.slow
-def test_cells_can_be_whole_games(make_sweep, tmp_path):
+def test_cells_can_be_whole_games_on_any_executor(make_sweep, tmp_path):
     sweep = {"form": "game", "levels": [0], "seeds": [0], "corrections": ["none"]}
-    folder = run_sweep(load_recipe(make_sweep(tmp_path, sweep=sweep, num_rounds=1)), num_workers=1)
+    with one_thread() as executor:
+        folder = run_sweep(load_recipe(make_sweep(tmp_path, sweep=sweep, num_rounds=1)), executor=executor)
     figures = _figures(folder)[CLEAN.name]
     assert figures.keys() == {*MEASURES, "base_helpful_accuracy"}
     told = read_json(folder.run(CLEAN).evaluation(0) / "metrics.json")
