@@ -10,6 +10,9 @@ import torch
 from pvg_hf import load_recipe
 from pvg_hf.sweep import run_sweep
 from pvg_hf.sweep.cells import SweepFolder
+from tests.support.run_fixtures import draw_rows, make_run, rounds_data, run_template, task
+
+__all__ = ["draw_rows", "make_run", "rounds_data", "run_template", "task"]
 
 
 @pytest.fixture(scope="module", autouse=True)
