@@ -31,7 +31,8 @@ class UntrainedAttackSettings:
     num_problems: AtLeastTwo = Field(50, description="Test problems, evenly spread over the test part.")
     budget: Count = Field(64, description="Solutions of the sneaky prover per problem, for the best-of-n search.")
     master_keys: list[str] = Field(
-        default_factory=list, description="Further texts without a solution, tried beside those of docs/grading.md."
+        default_factory=list,
+        description="Further texts without a solution, tried in addition to the built-in list (docs/attacks.md).",
     )
 
 
