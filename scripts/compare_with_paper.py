@@ -1,0 +1,29 @@
+"""
+Write a page that sets a run beside the figures of Kirchner et al. 2024 (docs/evaluation.md).
+
+    python scripts/compare_with_paper.py runs/quickstart
+
+The page is `paper.html` in the run's folder. Evaluations that `scripts/evaluate_run.py` has stored are part of it.
+"""
+
+import sys
+from pathlib import Path
+
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+
+
+def main() -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    arguments = parser.parse_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.evaluation.report.paper_page import write_paper_page
+    from pvg_hf.game.cli import run_command
+
+    return run_command(lambda: f"{write_paper_page(arguments.run)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""A run beside the paper's figures."""
+
+import pytest
+
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.report.paper_page import describe_trend, paper_figures, write_paper_page
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import Judgement, judgement_folder
+from pvg_hf.run.read import load_run
+
+LOW, HIGH, WIDE = Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), Figure(0.5, 0.1, 0.9, 50)
+
+
+@pytest.mark.parametrize(
+    ("figures", "rises", "beginning"),
+    [
+        ({0: LOW, 1: HIGH}, True, "The paper's trend is there: it rises"),
+        ({0: LOW, 1: HIGH}, False, "The trend is opposite to the paper's: it rises"),
+        ({0: HIGH, 1: WIDE, 2: LOW}, False, "The paper's trend is there: it falls"),
+        ({0: LOW, 1: WIDE}, True, "No clear trend"),
+        ({0: LOW}, True, "The trend needs at least two rounds"),
+        ({}, True, "Not measured"),
+    ],
+)
+def test_trends(figures, rises, beginning):
+    assert describe_trend(figures, rises=rises).startswith(beginning)
+
+
+def test_the_page_has_every_figure_of_the_paper(make_run):
+    run = make_run(2)
+    for index, figure in enumerate((HIGH, LOW)):
+        folder = judgement_folder(RunFolder(run), "role_separability", index)
+        folder.mkdir(parents=True)
+        Judgement("role_separability", index, "Title", {}, {"transformer/all": figure}, {}, 1.0).write(folder)
+    page = write_paper_page(run).read_text(encoding="utf-8")
+    figures = paper_figures(load_run(run))
+    assert [figure.number for figure in figures] == ["5", "6a", "6b", "8a", "8b", "S3"]
+    assert all(f'id="figure-{figure.number}"' in page for figure in figures)
+    assert figures[-1].trend.startswith("The paper's trend is there: it falls")
+    assert figures[-2].trend == "Not measured in this run."
+    assert page.count("<img") == 6
+    assert "<script" not in page
