@@ -83,3 +83,16 @@ def test_the_script(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Accuracy prover" in done.stdout
     assert (tmp_path / "small" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_play_and_resume(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small", "save_steps": 4}))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
+    command = [*launch, "scripts/run_messages.py", str(path)]
+    for _ in range(2):  # the second time, everything is finished
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    judged = read_json(tmp_path / "small" / "judgement.json")
+    assert judged["prover"]["accuracy"]["n"] == 60
