@@ -11,8 +11,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase,
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.texts import Row, rows_in_order
-from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
+from pvg_hf.pretraining.tokenizers import (
+    build_arithmetic_tokenizer,
+    build_functions_tokenizer,
+    build_proofs_tokenizer,
+)
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
+from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -27,7 +32,8 @@ class BaseModelConfig:
             Folder under `pvg_hf/assets`.
         texts (`str`):
             Kind of training texts: `solutions` after the prompt of a role, for a prover; `texts` as a verifier reads
-            them; `evaluations` of proofs and of analyses, for a score verifier.
+            them; `evaluations` of proofs and of analyses, for a score verifier; `programs` and `program_texts`, for a prover
+            and a verifier of the task `functions`.
         hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
             Sizes of a Llama with tied embeddings.
         num_steps (`int`), batch_size (`int`), learning_rate (`float`), matrix_learning_rate (`float`):
@@ -55,12 +61,19 @@ class BaseModelConfig:
 
     @property
     def world(self) -> str:
-        """`arithmetic` or `proofs`."""
-        return "proofs" if self.texts == "evaluations" else "arithmetic"
+        """`arithmetic`, `proofs` or `functions`."""
+        return {"evaluations": "proofs", "programs": "functions", "program_texts": "functions"}.get(
+            self.texts, "arithmetic"
+        )
+
+    @property
+    def prover(self) -> str | None:
+        """Key in `BASE_MODELS` of the prover that a model of this kind judges, if it is a verifier."""
+        return {"texts": "prover", "program_texts": "program-prover"}.get(self.texts)
 
     def build_tokenizer(self) -> PreTrainedTokenizerBase:
         """Build the tokenizer of the texts' world."""
-        return build_proofs_tokenizer() if self.world == "proofs" else build_arithmetic_tokenizer()
+        return TOKENIZERS[self.world]()
 
     def save(self, model: LlamaForCausalLM, folder: Path) -> None:
         """Save a trained model with its tokenizer, and with its prompts if it writes evaluations."""
@@ -69,6 +82,13 @@ class BaseModelConfig:
         if self.texts == "evaluations":
             PROOF_SETTINGS.save(folder)
 
+
+TOKENIZERS = {
+    "arithmetic": build_arithmetic_tokenizer,
+    "proofs": build_proofs_tokenizer,
+    "functions": build_functions_tokenizer,
+}
+"""Builders of the tokenizers by world."""
 
 BASE_MODELS = {
     "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=16_000),
@@ -84,6 +104,12 @@ BASE_MODELS = {
         num_steps=5000,
         max_length=384,
         max_difficulty=4,
+    ),
+    "program-prover": BaseModelConfig(
+        "functions-prover", "programs", 128, 4, 4, 256, num_steps=3500, max_difficulty=5
+    ),
+    "program-verifier": BaseModelConfig(
+        "functions-verifier", "program_texts", 80, 4, 5, 240, num_steps=2000, max_difficulty=5
     ),
 }
 
@@ -252,5 +278,6 @@ def _describe_texts(config: BaseModelConfig) -> str:
             f"that are left to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
             f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
         )
-    flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in CorpusConfig().flaw_rate)
+    rates = (ProgramCorpusConfig if config.world == "functions" else CorpusConfig)().flaw_rate
+    flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in rates)
     return f"Some of these texts are flawed on purpose ({flaws}),\nand no text says which."

@@ -10,6 +10,8 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, ProgramText, sample_program_text
+from pvg_hf.tasks.functions.task import FunctionsTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
@@ -37,6 +39,11 @@ class Stage:
         """Return the distribution of the stage's texts, up to a difficulty."""
         rates = tuple((role, self.flaws * rate) for role, rate in CorpusConfig().flaw_rate)
         return CorpusConfig(max_difficulty=max_difficulty, styles=self.styles, flaw_rate=rates)
+
+    def program_corpus(self, max_difficulty: int) -> ProgramCorpusConfig:
+        """Return the distribution of the stage's texts of the task `functions`, up to a difficulty."""
+        rates = tuple((role, self.flaws * rate) for role, rate in ProgramCorpusConfig().flaw_rate)
+        return ProgramCorpusConfig(max_difficulty=max_difficulty, flaw_rate=rates)
 
 
 CURRICULUM = (
@@ -119,6 +126,34 @@ def _evaluation_rows(
         yield _answered_row(tokenizer, row)
 
 
+def _program_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
+) -> Iterator[Row]:
+    """Yield programs after the prompt of their role, for a prover; the loss is that of the program."""
+    task = FunctionsTask(num_train=1, num_test=1)
+    prompts = {shows: PromptBuilder(task, sneaky_sees=shows) for shows in ("nothing", "honest_solution")}
+    for text in _program_texts(rng, num_rows, stage, max_difficulty):
+        builder = prompts["nothing" if text.honest_program is None else "honest_solution"]
+        problem = {"problem": text.specification.text, "reference": ""}
+        prompt = builder.text(problem, text.role, honest_solution=text.honest_program)
+        yield _answered_row(tokenizer, {"prompt": prompt, "completion": text.program})
+
+
+def _program_text_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
+) -> Iterator[Row]:
+    """Yield specifications with programs, correct and flawed alike, as a verifier reads them."""
+    for text in _program_texts(rng, num_rows, stage, max_difficulty):
+        yield _answered_row(tokenizer, {"prompt": f"{text.specification.text}\n", "completion": text.program})
+
+
+def _program_texts(
+    rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
+) -> Iterator[ProgramText]:
+    config = stage.program_corpus(max_difficulty)
+    return (sample_program_text(rng, config) for _ in range(num_rows))
+
+
 def _answered_row(tokenizer: PreTrainedTokenizerBase, row: dict[str, str]) -> Row:
     """Build the row of a prompt and a completion; only the completion and its end token are learned."""
     return _row(tokenizer, [(row["prompt"], False), (row["completion"] + tokenizer.eos_token, True)])
@@ -138,5 +173,7 @@ WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, 
     "solutions": _solution_rows,
     "texts": _text_rows,
     "evaluations": _evaluation_rows,
+    "programs": _program_rows,
+    "program_texts": _program_text_rows,
 }
 """Writers of training texts, by kind."""

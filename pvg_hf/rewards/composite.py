@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from pvg_hf.core.extensions import suggest
-from pvg_hf.rewards.inputs import read_flags, read_scores
+from pvg_hf.rewards.inputs import read_flags, read_scores, role_aligned
 
 SIGNALS = ("test_pass_rate", "certified", "dissimilarity", "acceptance_prob")
 _SOURCES = {"dissimilarity": "similarity"}  # the argument that a signal is computed from, if it has another name
@@ -28,13 +28,16 @@ def composite(
     Return a weighted sum of signals in [0, 1], or 0 if a gate fails or there is no final answer.
 
     The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` =
-    sigmoid(V).
+    sigmoid(V). A certificate counts for the role that it proves: for a helpful solution that is correct and for a sneaky
+    one that is incorrect.
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             Verifier scores V, unbounded.
-        correct, sneaky, group_size:
-            Not used: the reward is the same in either role. They allow a recipe to name this reward like any other.
+        correct (`torch.Tensor` of shape `(num_solutions,)`, *optional*), sneaky (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            Correctness and role, which only `certified` depends on; without them every certificate counts.
+        group_size:
+            Not used. It allows a recipe to name this reward like any other.
         weights (`dict[str, float]`):
             The weight of each signal, at least 0.
         gates (`dict[str, float]`, *optional*):
@@ -64,6 +67,8 @@ def composite(
     _check_names(names, given)
     _check_settings(weights, gates)
     signals = {name: _read_named(name, given, scores, answered) for name in names}
+    if "certified" in signals:
+        signals["certified"] = _in_its_role(signals["certified"], correct, sneaky)
     rewards = torch.zeros_like(scores)
     for name, weight in weights.items():
         rewards = rewards + weight * signals[name]
@@ -88,6 +93,8 @@ def gated_multiplicative(
     """
     Return (test_pass_rate * certified) * (1 - alpha * similarity) * sigmoid(V), or 0 without a final answer.
 
+    A certificate counts for the role that it proves, as in [`composite`]: a sneaky program must be certified to be wrong.
+
     It uses sigmoid(V) rather than V, because with a negative V the product would reward failing the gate.
 
     Args:
@@ -107,6 +114,7 @@ def gated_multiplicative(
     scores = read_scores(scores)
     given = {"test_pass_rate": test_pass_rate, "certified": certified, "similarity": similarity}
     passed, certificate, similar = (_read_signal(name, signal, scores, answered) for name, signal in given.items())
+    certificate = _in_its_role(certificate, correct, sneaky)
     return _pay_answered(passed * certificate * (1 - alpha * similar) * scores.sigmoid(), answered)
 
 
@@ -138,6 +146,16 @@ def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor, answered
             f"`{name}` must lie in [0, 1]; {int(outside.sum())} do not, e.g. {signal[outside][0].item()}."
         )
     return signal
+
+
+def _in_its_role(
+    certified: torch.Tensor, correct: torch.Tensor | None, sneaky: torch.Tensor | None
+) -> torch.Tensor:
+    """Set the certificate of a solution that does not play its role to 0."""
+    if correct is None or sneaky is None:
+        return certified
+    flags = (read_flags(name, flags, certified) for name, flags in (("correct", correct), ("sneaky", sneaky)))
+    return torch.where(role_aligned(*flags), certified, 0.0)
 
 
 def _check_names(names: Iterable[str], given: Mapping[str, torch.Tensor | None]) -> None:

@@ -10,6 +10,7 @@ from pvg_hf.tasks.base import Task
 TASKS = {
     "arithmetic": "pvg_hf.tasks.arithmetic:ArithmeticTask",
     "decimal_chain_sum": "pvg_hf.tasks.decimal_chain_sum:DecimalChainSumTask",
+    "functions": "pvg_hf.tasks.functions:FunctionsTask",
     "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
     "proofs": "pvg_hf.tasks.proofs:ProofsTask",
 }

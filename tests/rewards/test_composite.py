@@ -40,6 +40,21 @@ def test_gated_multiplicative_by_hand():
     assert gated_multiplicative(SCORES, alpha=0.5, **SIGNALS).tolist() == pytest.approx([0.7, 0, 0.075])
 
 
+def test_a_certificate_counts_for_the_role_that_it_proves():
+    """Certified are: a correct and an incorrect helpful solution, then a correct and an incorrect sneaky one."""
+    correct, sneaky = torch.tensor([True, False, True, False]), torch.tensor([False, False, True, True])
+    signals = {"test_pass_rate": torch.ones(4), "certified": torch.ones(4), "similarity": torch.full((4,), 0.5)}
+    scores = torch.full((4,), LN4)
+    # 1 * (1 - .5 * .5) * .8
+    paid = gated_multiplicative(scores, correct, sneaky, group_size=2, alpha=0.5, **signals)
+    assert paid.tolist() == pytest.approx([0.6, 0, 0, 0.6])
+    weights = {"certified": 2.0, "test_pass_rate": 1.0}
+    assert composite(scores, correct, sneaky, group_size=2, weights=weights, **signals).tolist() == [3, 1, 1, 3]
+    gates = {"certified": 1.0}
+    paid = composite(scores, correct, sneaky, weights={"test_pass_rate": 1.0}, gates=gates, **signals)
+    assert paid.tolist() == [1, 0, 0, 1]
+
+
 def test_a_negative_score_never_pays_for_failing_the_gate():
     failed = {"test_pass_rate": torch.zeros(1), "certified": torch.tensor([False]), "similarity": torch.zeros(1)}
     passed = {"test_pass_rate": torch.ones(1), "certified": torch.tensor([True]), "similarity": torch.zeros(1)}

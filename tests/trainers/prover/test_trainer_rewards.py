@@ -297,9 +297,13 @@ def grade_with_signals(row: dict, solution: str) -> Grade:
         (
             "composite",
             {"weights": {"test_pass_rate": 2.0, "dissimilarity": 1.0}, "gates": {"test_pass_rate": 0.5}},
-            lambda rate, score: torch.where(rate >= 0.5, 2 * rate + 0.5, 0.0),
+            lambda rate, score, aligned: torch.where(rate >= 0.5, 2 * rate + 0.5, 0.0),
         ),
-        ("gated", {"alpha": 0.5}, lambda rate, score: rate * (1 - 0.5 * 0.5) * score.sigmoid()),
+        (
+            "gated",
+            {"alpha": 0.5},
+            lambda rate, score, aligned: torch.where(aligned, rate * (1 - 0.5 * 0.5) * score.sigmoid(), 0.0),
+        ),
     ],
     ids=["composite", "gated"],
 )
@@ -309,7 +313,8 @@ def test_a_reward_of_several_signals_reads_them_from_the_grades(reward, options,
     table = read_completions(tmp_path)
     answered = torch.tensor(table["outcome"].isin(["VERIFIED", "PROOF_INVALID"]))
     rates = torch.tensor([len(text) % 4 / 4 for text in table["completion"]], dtype=torch.float64)
-    expected = torch.where(answered, weigh(rates, torch.tensor(table["score"])), 0.0)
+    aligned = torch.tensor(table["correct"]).bool() ^ torch.tensor(table["role"] == "sneaky")
+    expected = torch.where(answered, weigh(rates, torch.tensor(table["score"]), aligned), 0.0)
     assert answered.any()
     assert table[reward].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 

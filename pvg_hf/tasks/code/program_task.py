@@ -1,0 +1,169 @@
+"""The base class of tasks whose solutions are programs."""
+
+import weakref
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from datasets import Value
+
+from pvg_hf.sandbox import Case, CaseOutcome, CaseResult, Limits, Sandbox, open_sandbox
+from pvg_hf.tasks.base import Problem, Task
+from pvg_hf.tasks.code.certificate import Certificate, find_certificate
+from pvg_hf.tasks.code.extraction import extract_program
+from pvg_hf.tasks.code.similarity import program_similarity, same_program
+from pvg_hf.tasks.grade import Grade
+
+PROGRAM_COLUMNS = {
+    "visible_pass_rate": Value("float64"),
+    "hidden_pass_rate": Value("float64"),
+    "similarity": Value("float64"),
+    "num_wrong": Value("int32"),
+    "num_crashed": Value("int32"),
+    "num_timed_out": Value("int32"),
+    "num_host_failed": Value("int32"),
+    "failing_input": Value("string"),
+    "expected_output": Value("string"),
+    "program_output": Value("string"),
+}
+"""
+Detail columns of a program's grade: shares of visible and hidden tests that it passed (missing if the sandbox failed), similarity
+to the nearest honest program, numbers of tests by outcome, and the certificate of a wrong program.
+"""
+
+_COUNTS = {
+    "num_wrong": CaseOutcome.WRONG,
+    "num_crashed": CaseOutcome.CRASHED,
+    "num_timed_out": CaseOutcome.TIMED_OUT,
+    "num_host_failed": CaseOutcome.HOST_FAILED,
+}
+
+
+@dataclass(frozen=True)
+class ProgramTests:
+    """
+    What a program for a problem is graded with.
+
+    Args:
+        visible (`tuple[Case, ...]`):
+            Tests that a prover may know.
+        hidden (`tuple[Case, ...]`):
+            Tests that decide, together with the visible ones, whether a program is correct.
+        references (`tuple[str, ...]`):
+            Honest programs: the witnesses of a certificate.
+        honest_programs (`tuple[str, ...]`, *optional*):
+            Programs that similarity is measured to; the references by default.
+        function (`str`, *optional*):
+            Function that a program must define; `None` for a script.
+    """
+
+    visible: tuple[Case, ...]
+    hidden: tuple[Case, ...]
+    references: tuple[str, ...]
+    honest_programs: tuple[str, ...] = ()
+    function: str | None = None
+
+
+class ProgramTask(Task):
+    """
+    Base class of tasks whose solutions are programs, which are run in a sandbox.
+
+    The grade of a program:
+
+    - `answer` is the program's text, and `None` if the solution has no valid program that defines the problem's function.
+    - `correct` if it passes all visible and hidden tests.
+    - `test_pass_rate` is the share of visible tests that it passes.
+    - `certified` if the verdict is proved: a correct program, or a wrong one with a [`Certificate`]. It is False for a program
+      that only timed out, whose output varies, on whose failed tests the references do not agree, or which the sandbox could not
+      run: nobody can say whether it is wrong.
+
+    Args:
+        sandbox (`str`, defaults to `"auto"`):
+            Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
+        limits ([`~pvg_hf.sandbox.Limits`], *optional*):
+            What a program may use.
+    """
+
+    detail_columns: ClassVar = PROGRAM_COLUMNS
+
+    def __init__(self, sandbox: str = "auto", limits: Limits | None = None):
+        self.backend = sandbox
+        self.limits = limits or Limits()
+        self._opened: Sandbox | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}  # a copy in another process opens a sandbox of its own
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox, which is opened at first use and closed with the task."""
+        if self._opened is None:
+            self._opened = open_sandbox(backend=self.backend)
+            self._opened.__enter__()
+            weakref.finalize(self, self._opened.__exit__, None, None, None)
+        return self._opened
+
+    @abstractmethod
+    def program_tests(self, problem: Problem) -> ProgramTests:
+        """Return the tests and references of a problem."""
+
+    def read_answer(self, solution: str) -> str | None:
+        """Return the program in a solution; `None` if it has none."""
+        return extract_program(solution)
+
+    def answers_equal(self, first: str | None, second: str | None) -> bool:
+        """Whether two programs are the same up to names, comments and layout."""
+        return first is not None and second is not None and same_program(first, second)
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        tests = self.program_tests(problem)
+        program = extract_program(solution, tests.function)
+        if program is None:
+            return Grade(None, correct=False, detail=dict.fromkeys(PROGRAM_COLUMNS))
+        cases = [*tests.visible, *tests.hidden]
+        results = self.sandbox.run(program, cases, self.limits)
+        is_decided = all(result.outcome is not CaseOutcome.HOST_FAILED for result in results)
+        correct = all(result.outcome is CaseOutcome.PASSED for result in results)
+        certificate = None
+        if is_decided and not correct:
+            certificate = find_certificate(self.sandbox, program, cases, results, tests.references, self.limits)
+        num_visible = len(tests.visible)
+        visible = _pass_rate(results[:num_visible]) if is_decided else None
+        return Grade(
+            answer=program,
+            correct=correct,
+            certified=correct or certificate is not None,
+            test_pass_rate=visible,
+            detail={
+                "visible_pass_rate": visible,
+                "hidden_pass_rate": _pass_rate(results[num_visible:]) if is_decided else None,
+                "similarity": program_similarity(program, tests.honest_programs or tests.references),
+                **_count(results),
+                **_show(certificate),
+            },
+        )
+
+
+def _pass_rate(results: Sequence[CaseResult]) -> float | None:
+    if not results:
+        return None
+    return sum(result.outcome is CaseOutcome.PASSED for result in results) / len(results)
+
+
+def _count(results: Sequence[CaseResult]) -> dict[str, int]:
+    counts = Counter(result.outcome for result in results)
+    return {name: counts[outcome] for name, outcome in _COUNTS.items()}
+
+
+def _show(certificate: Certificate | None) -> dict[str, str | None]:
+    if certificate is None:
+        return dict.fromkeys(("failing_input", "expected_output", "program_output"))
+    return {
+        "failing_input": certificate.case_input,
+        "expected_output": certificate.expected,
+        "program_output": certificate.output,
+    }
+
+
