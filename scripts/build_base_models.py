@@ -1,6 +1,6 @@
 """
 Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and the
-verifiers for `arithmetic`, the judges, which are verifiers with a trained head, and the generative verifier for `proofs`.
+verifiers for `arithmetic` and `functions`, the judges, which are verifiers with a trained head, and the generative verifier for `proofs`.
 
     python scripts/build_base_models.py                    # all, in parallel, into pvg_hf/assets
     python scripts/build_base_models.py --player score-verifier
@@ -36,7 +36,7 @@ def build_model(config: BaseModelConfig, folder: Path) -> Built:
     minutes = (time.monotonic() - started) / 60
     config.save(model, folder / config.name)
     shutil.rmtree(checkpoints)
-    figures = measure(config.texts, model, config.build_tokenizer())
+    figures = measure(config.texts, model.float(), config.build_tokenizer())
     return Built(model.num_parameters(), model.config.pretraining_flops, minutes, figures)
 
 
@@ -58,9 +58,9 @@ def build_all(configs: Sequence[Any], folder: Path, build: Callable[..., Built],
 
 def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float | None:
     """Operations of the pretraining of the prover that a verifier judges, if it is in the folder."""
-    stored = folder / BASE_MODELS["prover"].name / "config.json"
-    is_verifier = isinstance(config, JudgeConfig) or config.texts == "texts"
-    return json.loads(stored.read_text())["pretraining_flops"] if is_verifier and stored.exists() else None
+    prover = "prover" if isinstance(config, JudgeConfig) else config.prover
+    stored = None if prover is None else folder / BASE_MODELS[prover].name / "config.json"
+    return json.loads(stored.read_text())["pretraining_flops"] if stored is not None and stored.exists() else None
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ class TaskConfig:
 
     name: str = Field(
         "arithmetic",
-        description="`arithmetic`, `decimal_chain_sum`, `gsm8k`, `proofs`, or a custom task as `package.module:Name`.",
+        description="`arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: FilePath | None = Field(
         None, description="Folder of the task's files, for a task that needs files (`gsm8k`)."

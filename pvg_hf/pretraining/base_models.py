@@ -76,7 +76,13 @@ class BaseModelConfig:
         return TOKENIZERS[self.world]()
 
     def save(self, model: LlamaForCausalLM, folder: Path) -> None:
-        """Save a trained model with its tokenizer, and with its prompts if it writes evaluations."""
+        """
+        Save a trained model with its tokenizer, and with its prompts if it writes evaluations.
+
+        Models of the task `functions` are saved in half precision, which leaves the model itself in half precision too.
+        """
+        if self.world == "functions":
+            model.half()
         model.save_pretrained(folder)
         self.build_tokenizer().save_pretrained(folder)
         if self.texts == "evaluations":

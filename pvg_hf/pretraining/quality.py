@@ -15,6 +15,9 @@ from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
+from pvg_hf.tasks.base import Task
+from pvg_hf.tasks.functions import FunctionsTask, sample_flawed_program, specification_of, write_program
+from pvg_hf.tasks.functions.programs import STYLES
 from pvg_hf.tasks.proofs import ProofsTask
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
@@ -27,7 +30,13 @@ def measure(
 
     `kind` is what the model was trained to write, a key of [`~pretraining.texts.WRITERS`].
     """
-    measures = {"solutions": _solutions, "texts": _likelihoods, "evaluations": _evaluations_by_kind}
+    measures = {
+        "solutions": _solutions,
+        "texts": _likelihoods,
+        "evaluations": _evaluations_by_kind,
+        "programs": _programs,
+        "program_texts": _program_likelihoods,
+    }
     return measures[kind](model.eval(), tokenizer, num_problems)
 
 
@@ -75,6 +84,39 @@ def _solutions(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_
     return figures
 
 
+def _programs(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int) -> dict[str, float]:
+    """Measure the share of correct programs for each role, with one sample per problem at temperature 1."""
+    sampler = Sampler(model, tokenizer, max_new_tokens=128, prompts_per_batch=100)
+    # The model's closed vocabulary has no imports and no names of files, so its programs need no isolation.
+    task = FunctionsTask(num_train=1, num_test=num_problems, seed=1, sandbox="none")
+    return {f"correct, role {role}": np.mean(list(_grades(task, sampler, role))).item() for role in Role}
+
+
+def _program_likelihoods(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
+) -> dict[str, float]:
+    """
+    Measure how often the honest program is more likely than a flawed one in the same style, by the least likely token of each.
+    """
+    rng = derive_rng(0, "program likelihoods")
+    task = FunctionsTask(num_train=1, num_test=num_problems, seed=1)
+    wins = []
+    for index, problem in enumerate(task.problems("test")["problem"]):
+        specification, style = specification_of(problem), STYLES[index % len(STYLES)]
+        texts = (write_program(specification, style), sample_flawed_program(rng, specification, style))
+        honest, flawed = (_lowest_logprob(model, tokenizer, problem, text) for text in texts)
+        wins.append((honest > flawed) + (honest == flawed) / 2)
+    return {"honest program ranked above a flawed one": np.mean(wins).item()}
+
+
+@torch.no_grad()
+def _lowest_logprob(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, problem: str, program: str) -> float:
+    start = len(tokenizer(f"{problem}\n")["input_ids"])
+    ids = torch.tensor([tokenizer(f"{problem}\n{program}")["input_ids"]])
+    logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1)
+    return logs.gather(1, ids[0, 1:, None])[start - 1 :, 0].min().item()
+
+
 def _num_correct_texts(task: ArithmeticTask, sampler: Sampler, num_samples: int) -> Iterator[int]:
     problems = task.problems("test").to_list()
     prompts = [PromptBuilder(task).text(problem, Role.BASE) for problem in problems]
@@ -87,7 +129,7 @@ def _num_correct_texts(task: ArithmeticTask, sampler: Sampler, num_samples: int)
             yield len({sample.text for sample in drawn if task.grade(problems[index], sample.text).correct})
 
 
-def _grades(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
+def _grades(task: Task, sampler: Sampler, role: Role) -> Iterator[bool]:
     problems = task.problems("test").to_list()
     prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
 

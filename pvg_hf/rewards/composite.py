@@ -148,9 +148,7 @@ def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor, answered
     return signal
 
 
-def _in_its_role(
-    certified: torch.Tensor, correct: torch.Tensor | None, sneaky: torch.Tensor | None
-) -> torch.Tensor:
+def _in_its_role(certified: torch.Tensor, correct: torch.Tensor | None, sneaky: torch.Tensor | None) -> torch.Tensor:
     """Set the certificate of a solution that does not play its role to 0."""
     if correct is None or sneaky is None:
         return certified

@@ -262,6 +262,12 @@ def test_examples_of_the_score_verifier_page_run(folder, tiny_models, proof_file
     assert names["qualities"] == names["analyses"]["score"][:8]
 
 
+def test_examples_of_the_code_page_run():
+    names = _run("code.md")
+    assert (names["grade"].correct, names["grade"].certified) == (False, True)
+    assert names["task"].name == "functions"
+
+
 def test_examples_of_the_page_on_migrating_from_ppo_run(folder, tiny_models):
     names = _run("migrating-from-trl-ppo.md")
     assert names["args"].beta == 0.05

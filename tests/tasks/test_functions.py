@@ -19,9 +19,9 @@ from pvg_hf.tasks.functions import (
     specification_of,
     write_program,
 )
-from pvg_hf.tasks.functions.inputs import NUM_HIDDEN, NUM_VISIBLE, function_tests, is_valid_input, sample_input
 from pvg_hf.tasks.functions.programs import STYLES, Deviation
 from pvg_hf.tasks.functions.specification import Term
+from pvg_hf.tasks.functions.valid_inputs import NUM_HIDDEN, NUM_VISIBLE, function_tests, is_valid_input, sample_input
 
 
 def call(program, argument):
@@ -52,7 +52,11 @@ def sampled(number, difficulty=None):
         ("Return the reversed string of the letters of s that are vowels, each in upper case.", "banaeb", "EAA"),
         ("Return the joined string of the words of s that contain 'b'.", "ab oo ba", "ab-ba"),
         ("Return the list of the words of s, each as its length.", "ab ooo", [2, 3]),
-        ("Return 1 if xs has more than 2 elements, otherwise the first of the numbers of xs, or -1 if there is none.", [], -1),
+        (
+            "Return 1 if xs has more than 2 elements, otherwise the first of the numbers of xs, or -1 if there is none.",
+            [],
+            -1,
+        ),
         ("Return 1 if xs has more than 2 elements, otherwise the sum of the numbers of xs.", [5, 5, 5], 1),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) > 12 else None,
@@ -65,7 +69,9 @@ def test_specifications_mean_what_they_say(text, argument, value):
 
 def test_programs_worked_by_hand():
     specification = Specification("xs", "sum", (Term("even"), Term("above", 4)), Term("squared"))
-    assert specification.text == "Return the sum of the numbers of xs that are even and that are above 4, each squared."
+    assert (
+        specification.text == "Return the sum of the numbers of xs that are even and that are above 4, each squared."
+    )
     assert [write_program(specification, style) for style in STYLES] == [
         "def f(xs):\n    total = 0\n    for x in xs:\n        if x % 2 == 0 and x > 4:\n            total += x * x\n"
         "    return total",
@@ -115,7 +121,9 @@ def test_inputs_are_valid_and_typical_ones_avoid_corners():
         typical = sample_input(rng, specification, is_typical=True)
         assert is_valid_input(specification, typical)
         if specification.source == "xs":
-            assert typical and 0 not in typical and not set(typical) & set(specification.constants)
+            assert typical
+            assert 0 not in typical
+            assert not set(typical) & set(specification.constants)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +219,12 @@ def task():
         ("def f(xs):\n    return 1 // 0", False, True, "PROOF_INVALID"),
         ("def f(xs):\n    while True:\n        pass", False, False, "UNCERTIFIED"),
         ("import os\ndef f(xs):\n    return int.from_bytes(os.urandom(8), 'big')", False, False, "UNCERTIFIED"),
-        ("calls = []\ndef f(xs):\n    calls.append(0)\n    return sum(x for x in xs if x > 4) + len(calls) // 9", False, False, "UNCERTIFIED"),
+        (
+            "calls = []\ndef f(xs):\n    calls.append(0)\n    return sum(x for x in xs if x > 4) + len(calls) // 9",
+            False,
+            False,
+            "UNCERTIFIED",
+        ),
         ("def g(xs):\n    return 0", False, None, "NO_ANSWER"),
         ("I do not know.", False, None, "NO_ANSWER"),
     ],
@@ -230,7 +243,8 @@ def test_a_near_miss_passes_the_visible_tests_and_has_a_certificate(task):
     assert 0 < grade.detail["hidden_pass_rate"] < 1
     assert grade.detail["num_wrong"] > 0 == grade.detail["num_crashed"] == grade.detail["num_timed_out"]
     (argument,) = json.loads(grade.detail["failing_input"])
-    assert 4 in argument and is_valid_input(specification_of(PROBLEM["problem"]), argument)
+    assert 4 in argument
+    assert is_valid_input(specification_of(PROBLEM["problem"]), argument)
     assert int(grade.detail["expected_output"]) == sum(x for x in argument if x > 4)
     assert int(grade.detail["program_output"]) == sum(x for x in argument if x >= 4)
     assert 0.9 < grade.detail["similarity"] < 1

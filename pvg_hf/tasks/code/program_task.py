@@ -165,5 +165,3 @@ def _show(certificate: Certificate | None) -> dict[str, str | None]:
         "expected_output": certificate.expected,
         "program_output": certificate.output,
     }
-
-

@@ -65,8 +65,6 @@ def sample_program_text(rng: np.random.Generator, config: ProgramCorpusConfig) -
     if shows and rng.random() < 0.5:
         style = shown_style  # a near copy of the honest program
     is_flawed = rng.random() < flaw_rate
-    program = (
-        sample_flawed_program(rng, specification, style) if is_flawed else write_program(specification, style)
-    )
+    program = sample_flawed_program(rng, specification, style) if is_flawed else write_program(specification, style)
     shown = write_program(specification, shown_style) if shows else None
     return ProgramText(specification, role, shown, program)

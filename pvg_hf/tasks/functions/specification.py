@@ -188,9 +188,7 @@ CHANGES: dict[str, dict[str, Rule]] = {
 
 GUARDS: dict[str, dict[str, Rule]] = {
     "list": {
-        "more": Rule(
-            "{x} has more than {k} elements", "len({x}) > {k}", lambda x, k: len(x) > k, (2, 3, 4, 5)
-        ),
+        "more": Rule("{x} has more than {k} elements", "len({x}) > {k}", lambda x, k: len(x) > k, (2, 3, 4, 5)),
         "fewer": Rule("{x} has fewer than {k} elements", "len({x}) < {k}", lambda x, k: len(x) < k, (2, 3, 4, 5)),
     },
     "number": {

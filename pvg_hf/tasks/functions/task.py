@@ -12,10 +12,10 @@ from pvg_hf.tasks.code.extraction import extract_program
 from pvg_hf.tasks.code.program_task import ProgramTask, ProgramTests
 from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.functions.corpus import DIFFICULTIES
-from pvg_hf.tasks.functions.inputs import function_tests
 from pvg_hf.tasks.functions.programs import FUNCTION, STYLES, honest_programs, write_program
 from pvg_hf.tasks.functions.role_prompts import FUNCTION_PROMPTS
 from pvg_hf.tasks.functions.specification import sample_specification, specification_of
+from pvg_hf.tasks.functions.valid_inputs import function_tests
 
 LIMITS = Limits(wall_seconds=0.5, processor_seconds=0.5, memory_mb=256, timeouts_in_a_row=2)
 """What a program may use: an honest one needs microseconds."""

@@ -18,12 +18,18 @@ OTHER = "def g(x):\n    return x"
         (f"~~~py\n{PROGRAM}\n~~~", PROGRAM),
         (f"```python\n{PROGRAM}", PROGRAM),  # cut, or never closed
         (f"```python\n{OTHER}\n```\nBetter:\n```python\n{PROGRAM}\n```", PROGRAM),
-        (f"```python\n{PROGRAM}\n```\nFor example:\n```python\nprint(f(1))\n```", PROGRAM),  # the last does not define f
+        (
+            f"```python\n{PROGRAM}\n```\nFor example:\n```python\nprint(f(1))\n```",
+            PROGRAM,
+        ),  # the last does not define f
         (f"```python\n{PROGRAM}\n```\nOutput:\n```text\n2\n```", PROGRAM),
         (f"I add one.\n{PROGRAM}\nThis is right.", PROGRAM),
         (f"import math\n{PROGRAM}", f"import math\n{PROGRAM}"),
         ("f = lambda x: x + 1", "f = lambda x: x + 1"),
-        (f"try:\n    import numpy\n    {OTHER.splitlines()[0]} return x\n    f = g\nexcept ImportError:\n    f = None", "same"),
+        (
+            f"try:\n    import numpy\n    {OTHER.splitlines()[0]} return x\n    f = g\nexcept ImportError:\n    f = None",
+            "same",
+        ),
     ],
     ids=[
         "bare",
