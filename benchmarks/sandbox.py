@@ -1,0 +1,65 @@
+"""
+Programs per second of each sandbox, against a plain `subprocess.run` of Python for each case.
+
+    python benchmarks/sandbox.py --programs 100 --cases 10
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+from pvg_hf.sandbox import CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
+from pvg_hf.sandbox.backends import make_backends
+
+
+def plain_seconds(num_programs: int, num_cases: int) -> float:
+    """Time of a plain process for each case."""
+    started = time.perf_counter()
+    for number in range(num_programs):
+        for case in range(num_cases):
+            source = f"def f(x):\n    return x + {number}\nprint(f({case}))\n"
+            subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)
+    return time.perf_counter() - started
+
+
+def sandbox_seconds(backend: str, num_programs: int, num_cases: int, *, calls: bool) -> float:
+    """Time of the same programs in a sandbox, without the start of its worker."""
+    with open_sandbox(backend, cache=False) as sandbox:
+        started = time.perf_counter()
+        for number in range(num_programs):
+            if calls:
+                program = f"def f(x):\n    return x + {number}\n"
+                cases = [CallCase("f", (case,), case + number) for case in range(num_cases)]
+            else:
+                program = f"print(int(input()) + {number})\n"
+                cases = [StdinCase(f"{case}\n", f"{case + number}\n") for case in range(num_cases)]
+            found = sandbox.run(program, cases, Limits())
+            assert all(result.outcome is CaseOutcome.PASSED for result in found)
+        return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=int, default=100)
+    parser.add_argument("--cases", type=int, default=10)
+    options = parser.parse_args()
+    plain = plain_seconds(options.programs, options.cases)
+    print(
+        f"{options.programs} programs of {options.cases} cases; programs per second, and as a multiple of plain processes\n"
+    )
+    print("| way | calls | scripts |\n| --- | --- | --- |")
+    rate = options.programs / plain
+    print(f"| `subprocess.run` for each case | {rate:.1f} | {rate:.1f} |")
+    for name, backend in reversed(make_backends().items()):
+        if backend.lacking is not None or name == "container":
+            continue
+        cells = []
+        for calls in (True, False):
+            seconds = sandbox_seconds(name, options.programs, options.cases, calls=calls)
+            cells.append(f"{options.programs / seconds:.0f} ({plain / seconds:.1f}x)")
+        print(f"| `{name}` | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
