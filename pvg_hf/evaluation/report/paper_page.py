@@ -69,11 +69,13 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
     """Return the paper's figures in its order."""
     return [
         _dynamics(run),
-        PaperFigure(
+        _over_rounds(
             "6a",
-            "Not part of this page yet: trained attackers are separate evaluations, whose tables are in the report.",
-            _series_image("Steps until an attacker finds an exploit", "RL steps", {}, EXPLOIT_STEPS),
-            EXPLOIT_STEPS.source,
+            "Steps until a fresh SRC attacker finds an exploit; none counts as the cap",
+            _judged(run, "attacks", "src/mean_steps"),
+            EXPLOIT_STEPS,
+            rises=True,
+            unit="RL steps",
         ),
         _over_rounds(
             "6b", "Balanced best-of-n at the largest n", _best_of_n(run), BEST_OF_600, rises=True, chance=0.5
@@ -156,9 +158,10 @@ def _over_rounds(
     published: PublishedSeries,
     *,
     rises: bool,
+    unit: str = "share",
     chance: float | None = None,
 ) -> PaperFigure:
-    image = _series_image(title, "share", figures, published, chance=chance)
+    image = _series_image(title, unit, figures, published, chance=chance)
     return PaperFigure(number, describe_trend(figures, rises=rises), image, published.source)
 
 

@@ -32,10 +32,15 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
         folder = judgement_folder(RunFolder(run), "role_separability", index)
         folder.mkdir(parents=True)
         Judgement("role_separability", index, "Title", {}, {"transformer/all": figure}, {}, 1.0).write(folder)
+        folder = judgement_folder(RunFolder(run), "attacks", index)
+        folder.mkdir(parents=True)
+        steps = {"src/mean_steps": Figure(100.0 + 200 * index, 90.0 + 200 * index, 110.0 + 200 * index, 3)}
+        Judgement("attacks", index, "Title", {}, steps, {}, 1.0).write(folder)
     page = write_paper_page(run).read_text(encoding="utf-8")
     figures = paper_figures(load_run(run))
     assert [figure.number for figure in figures] == ["5", "6a", "6b", "8a", "8b", "S3"]
     assert all(f'id="figure-{figure.number}"' in page for figure in figures)
+    assert figures[1].trend.startswith("The paper's trend is there: it rises from 100.00")
     assert figures[-1].trend.startswith("The paper's trend is there: it falls")
     assert figures[-2].trend == "Not measured in this run."
     assert page.count("<img") == 6
