@@ -23,6 +23,7 @@ PACKAGED = {
     "arithmetic-small": {"verifier": "arithmetic-verifier-small"},
     "arithmetic-judge": {"verifier": "arithmetic-judge"},
     "arithmetic-judge-small": {"verifier": "arithmetic-judge-small"},
+    "functions": {"prover": "functions-prover", "verifier": "functions-verifier"},
     "proofs": {"prover": "proofs-player", "verifier": "proofs-player"},
 }
 """Folder of the model that ships with the package, by its name in a recipe and by player."""

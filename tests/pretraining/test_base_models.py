@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.base_models import BASE_MODELS, _rows_in_order, train_base_model
@@ -19,6 +20,7 @@ from pvg_hf.pretraining.quality import measure
 from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
+from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, sample_program_text
 
 SHIPPED = {
     "prover": Path(resolve_model("arithmetic", "prover")),
@@ -198,3 +200,15 @@ def test_the_cards_figures_are_the_models(player):
     config = BASE_MODELS[player]
     for name, value in measure(config.texts, model, config.build_tokenizer()).items():
         assert f"| {name} | {value:.3f} |" in card
+
+
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+def test_the_models_of_functions_know_every_word_of_their_world(player):
+    tokenizer = AutoTokenizer.from_pretrained(resolve_model("functions", player))
+    rng = derive_rng("functions", "words")
+    for _ in range(300):
+        drawn = sample_program_text(rng, ProgramCorpusConfig(max_difficulty=5))
+        text = f"{drawn.specification.text}\n{drawn.program}"
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.unk_token_id not in ids
+        assert tokenizer.decode(ids) == text
