@@ -127,8 +127,8 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
     """
     Train a base model from its seed, on texts from the world's grammar.
 
-    Its configuration gets `pretraining_flops`: 6 operations per parameter and token. A training that was stopped goes on
-    from its last checkpoint.
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token. A stopped training
+    resumes from its last checkpoint.
 
     Args:
         config ([`BaseModelConfig`]):

@@ -38,7 +38,7 @@ class FineTuning:
         keeps_order (`bool`):
             Whether to train in the order of the rows, instead of grouping rows of similar length at random.
         save_steps (`int`, *optional*):
-            Steps between two checkpoints in `output_dir`, from the last of which a training goes on that was stopped;
+            Steps between two checkpoints in `output_dir`, from the last of which a stopped training resumes;
             none are saved by default.
     """
 
