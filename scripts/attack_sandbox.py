@@ -5,6 +5,7 @@ Run generated hostile programs in a sandbox and report what they achieved.
 """
 
 import argparse
+import ctypes
 import os
 import sys
 import time
@@ -16,6 +17,8 @@ import psutil
 
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.sandbox import CallCase, Limits, StdinCase, open_sandbox
+
+_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 WRITES = (
     "open(place + '/x{n}', 'w').write('x')",
@@ -106,13 +109,15 @@ def _contents(folder: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def _workers() -> set[int]:
-    """Processes that run a worker's Python."""
-    found = set()
-    for process in psutil.process_iter(["cmdline"]):
-        if any("SourceImporter" in part for part in process.info["cmdline"] or ()):
-            found.add(process.pid)
-    return found
+def _adopt_orphans() -> None:
+    """Make this process the parent of its descendants whose own parent ends, so that none of them can leave it."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def _descendants() -> list[psutil.Process]:
+    """Return the running processes that this one started, directly or through others."""
+    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def main() -> None:
@@ -128,7 +133,7 @@ def main() -> None:
             "The sandbox `none` isolates nothing: these programs would damage this machine. Name another backend."
         )
     limits = Limits(wall_seconds=0.1, processor_seconds=0.1, memory_mb=256)
-    others = _workers()
+    _adopt_orphans()
     started = time.monotonic()
     with TemporaryDirectory(prefix="kept-") as folder:
         kept = Path(folder) / "kept.txt"
@@ -145,7 +150,7 @@ def main() -> None:
             isolation, lost = sandbox.backend.name, sandbox.counts.lost_workers
         changed = _contents(Path(folder)) != before or kept.read_text(encoding="utf-8") != "kept"
     written = [*Path("/tmp").glob("attack-*"), *Path("/dev/shm").glob("attack-*")]
-    left = _workers() - others
+    left = _descendants()
     print(
         f"{options.programs} hostile programs in `{isolation}`, seed {options.seed}, {time.monotonic() - started:.0f} s"
     )
