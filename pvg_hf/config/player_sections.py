@@ -306,7 +306,7 @@ class PlayerConfig:
 
     model: FilePath = Field(
         "arithmetic",
-        description="A Hub id, a folder, or a packaged model: `arithmetic` or `proofs` for either player, `arithmetic-small`, "
+        description="A Hub id, a folder, or a packaged model: `arithmetic`, `functions` or `proofs` for either player, `arithmetic-small`, "
         "`arithmetic-judge` or `arithmetic-judge-small` for a verifier. A verifier of kind `bradley_terry` takes a language "
         "model and gives it a new head.",
     )

@@ -84,7 +84,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),
         (
             ["prover.model=arithmetic-judge"],
-            ["`prover.model` is `arithmetic-judge`, a packaged model for the verifier", "`arithmetic` or `proofs`"],
+            [
+                "`prover.model` is `arithmetic-judge`, a packaged model for the verifier",
+                "`arithmetic`, `functions` or `proofs`",
+            ],
         ),
         (["prover.model=org/never-downloaded"], ["`prover.model`", "HF_HUB_OFFLINE"]),
         (["verifier.scratch={model_type: lama}"], ["`verifier.scratch`", "lama"]),

@@ -305,8 +305,9 @@ def test_limits_are_checked():
 
 
 GAME = """
-import sys, time
+import signal, sys, time
 from pvg_hf.sandbox import CallCase, Limits, open_sandbox
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the tests in the background ignores it
 with open_sandbox(sys.argv[1]) as sandbox:
     sandbox.run("pass", [CallCase("f", ())])
     print("ready", flush=True)
