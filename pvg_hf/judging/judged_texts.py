@@ -1,5 +1,6 @@
 """Evaluations of the texts of a round: separability of the roles, style in the verifier's scores, and legibility."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
     Returns:
         `dict[str, Figure]`: see [`~pvg_hf.evaluation.style_probe.style_figures`].
     """
-    rows = scored_rows(_test_rows(judged, judged.round_index))
+    rows = scored_rows(test_rows(judged, judged.round_index))
     return style_figures(
         rows,
         seed=judged.seed("style"),
@@ -143,19 +144,40 @@ def judge_legibility(judged: JudgedRound, settings: LegibilitySettings, output: 
         `dict[str, Figure]`: see [`~pvg_hf.evaluation.solution_legibility.legibility_figures`]; and `token_budget`, whose
         `n` is the number of solutions that it is the median of, or 1 if it was set.
     """
-    sides = [_test_rows(judged, judged.round_index), _test_rows(judged, BASE_ROUND)]
-    judge, tokenizer = _open_judge(judged, settings)
-    lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in _correct_texts(sides[1])]
-    budget = settings.token_budget or (int(np.median(lengths)) if lengths else None)
-    for rows in sides:
-        read = [cut_to_budget(tokenizer, text, budget) for text in rows["solution"]]
-        rows["is_cut"] = [len(short) < len(text) for short, text in zip(read, rows["solution"], strict=True)]
-        rows["judge_score"] = judge(rows["problem"].tolist(), read)
+    sides = [test_rows(judged, judged.round_index), test_rows(judged, BASE_ROUND)]
+    budget = add_judge_scores(judged, settings, sides, base_rows=sides[1])
     figures = legibility_figures(
         *sides, seed=judged.seed("legibility"), num_resamples=judged.recipe.evaluation.bootstrap_samples
     )
+    return {**figures, "token_budget": budget}
+
+
+def add_judge_scores(
+    judged: JudgedRound, settings: LegibilitySettings, tables: Sequence[pd.DataFrame], *, base_rows: pd.DataFrame
+) -> Figure:
+    """
+    Let the weaker judge read solutions, and add its scores to them as columns.
+
+    Args:
+        judged ([`JudgedRound`]), settings ([`LegibilitySettings`]):
+            The round whose recipe and verifier the default judge depends on, and the judge's settings.
+        tables (`Sequence[pd.DataFrame]`):
+            Solutions; the columns `judge_score` and `is_cut` (whether the judge did not read the end) are added in place.
+        base_rows (`pd.DataFrame`):
+            Solutions of the base prover, whose length is the default of the token budget.
+
+    Returns:
+        `Figure`: the token budget; its `n` is the number of solutions that it is the median of, or 1 if it was set.
+    """
+    judge, tokenizer = _open_judge(judged, settings)
+    lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in _correct_texts(base_rows)]
+    budget = settings.token_budget or (int(np.median(lengths)) if lengths else None)
+    for rows in tables:
+        read = [cut_to_budget(tokenizer, text, budget) for text in rows["solution"]]
+        rows["is_cut"] = [len(short) < len(text) for short, text in zip(read, rows["solution"], strict=True)]
+        rows["judge_score"] = judge(rows["problem"].tolist(), read)
     size = 1 if settings.token_budget else len(lengths)
-    return {**figures, "token_budget": EMPTY if budget is None else Figure(float(budget), None, None, size)}
+    return EMPTY if budget is None else Figure(float(budget), None, None, size)
 
 
 def cut_to_budget(tokenizer: PreTrainedTokenizerBase, text: str, budget: int | None) -> str:
@@ -187,7 +209,7 @@ def _open_judge(
     return judge, judge.tokenizer
 
 
-def _test_rows(judged: JudgedRound, round_index: int) -> pd.DataFrame:
+def test_rows(judged: JudgedRound, round_index: int) -> pd.DataFrame:
     """Test solutions of a round in both roles; -1 is the base prover."""
     folder = judged.folder.pool(round_index)
     files = [folder / pool_test_file(role) for role in GAME_ROLES]

@@ -19,6 +19,7 @@ from pvg_hf.judging.judged_texts import (
     judge_role_separability,
     judge_style,
 )
+from pvg_hf.judging.legibility_tax import LegibilityTaxSettings, judge_legibility_tax
 from pvg_hf.judging.trained_attacks import judge_attacks, train_attackers
 from pvg_hf.judging.untrained_attacks import (
     RegressionSettings,
@@ -158,6 +159,21 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
             "ROC curve, for helpful correct solutions against incorrect ones of the helpful role (`helpful`) or of the sneaky "
             "role (`game`). `judge cut` is the share that it did not read to the end.",
         },
+    ),
+    "legibility_tax": RoundEvaluation(
+        title="Legibility tax: the game against training for correctness only",
+        judge=judge_legibility_tax,
+        settings=LegibilityTaxSettings,
+        phases=("prover", "mint"),
+        terms={
+            "game, correctness only, base": "the round's helpful prover, the same base trained for correctness only on as many "
+            "solutions, and the base prover, on the same test problems.",
+            "game less correctness only, ...": "paired differences of two of them on the same problems. The tax is a negative one "
+            "of the accuracy.",
+            "judge auc": "area under the ROC curve of the weaker judge, of the prover's correct solutions against its own "
+            "incorrect ones (`own mistakes`) and against the game's sneaky ones, the same for all three (`sneaky mistakes`).",
+        },
+        is_costly=True,
     ),
 }
 
