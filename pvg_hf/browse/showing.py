@@ -12,6 +12,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.evaluation.report.escaping import Line
 from pvg_hf.evaluation.report.examples import mark_flaw
+from pvg_hf.evaluation.report.shown_programs import ShownProgram, prepare_program
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class ShownSolution:
             whether the score is above the threshold; `None` if there is no score or no threshold.
         verdict ([`GroundTruth`], *optional*):
             The ground truth; `None` while it is hidden.
+        program ([`~pvg_hf.evaluation.report.shown_programs.ShownProgram`], *optional*):
+            The program, of tasks whose solutions are programs. All but its text belongs to the verdict.
     """
 
     sample_index: int
@@ -58,6 +61,7 @@ class ShownSolution:
     percentile: float | None
     is_accepted: bool | None
     verdict: GroundTruth | None
+    program: ShownProgram | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,10 @@ class ShownProblem:
     reference: str | None
     solutions: dict[Role, ShownSolution]
     choices: dict[Role, list[tuple[int, float | None]]] = field(default_factory=dict)
+
+    @property
+    def shows_programs(self) -> bool:
+        return any(solution.program for solution in self.solutions.values())
 
 
 def show_problem(
@@ -110,11 +118,12 @@ def show_problem(
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()
     threshold = index.threshold(query.round_index)
+    honest = [rows[0]["reference"], *(row["answer"] for row in role_rows(rows, Role.HELPFUL) if row["correct"])]
     shown = {}
     for role in GAME_ROLES:
         row = _choose(role_rows(rows, role), role, query.filter, (chosen or {}).get(role))
         if row is not None:
-            shown[role] = _show(row, scores, threshold, is_revealed=is_revealed)
+            shown[role] = _show(row, scores, threshold, honest, is_revealed=is_revealed)
     difficulty = rows[0].get("difficulty")
     return ShownProblem(
         problem_id=problem_id,
@@ -145,7 +154,12 @@ def _is_judged(row: dict[str, Any]) -> bool:
 
 
 def _show(
-    row: dict[str, Any], scores: Iterable[np.ndarray], threshold: float | None, *, is_revealed: bool
+    row: dict[str, Any],
+    scores: Iterable[np.ndarray],
+    threshold: float | None,
+    honest: Sequence[str],
+    *,
+    is_revealed: bool,
 ) -> ShownSolution:
     score, kind = row["score"], row.get("first_flaw_kind")
     verdict = GroundTruth(
@@ -162,6 +176,7 @@ def _show(
         percentile=percentile(score, *scores),
         is_accepted=None if score is None or threshold is None else score > threshold,
         verdict=verdict if is_revealed else None,
+        program=prepare_program(row, honest),
     )
 
 

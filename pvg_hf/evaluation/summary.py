@@ -13,8 +13,9 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
 from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
+from pvg_hf.evaluation.program_figures import has_programs, program_figures, program_problem_columns
 from pvg_hf.evaluation.resampling import difference
-from pvg_hf.evaluation.roc import roc_figures
+from pvg_hf.evaluation.roc import monitor_figures, roc_figures
 from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.separability import author_separability
@@ -97,6 +98,7 @@ def evaluate_round(
         ),
         **_verifier_figures(scored_rows(heldout_rows), **draws),
         **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), threshold, **draws).items()},
+        **_monitor_figures(helpful, sneaky, **draws),
         **acceptance_figures(scored_rows(current)),
         **_author_figures(scored_rows(heldout_rows), seed=seed),
         "test_pair_accuracy": pair_accuracy(scored_rows(current)),
@@ -118,7 +120,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         `pd.DataFrame`: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
         `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
         `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
-        them is missing).
+        them is missing). For programs also the columns of [`~pvg_hf.evaluation.program_figures.program_problem_columns`].
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -129,6 +131,9 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     for prefix, rows in (("", current), ("base_", base)):
         for role in GAME_ROLES:
             table[f"{prefix}accuracy_{role}"] = _role_rows(rows, role).groupby("problem_id")["correct"].mean()
+    if has_programs(current):
+        for role in GAME_ROLES:
+            table = table.assign(**program_problem_columns(_role_rows(current, role), role))
     for cell, role, is_correct in (
         ("helpful_correct", Role.HELPFUL, True),
         ("sneaky_incorrect", Role.SNEAKY, False),
@@ -150,7 +155,23 @@ def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dic
             figures |= family(selected, role, seed=seed, num_resamples=num_resamples)
         if has_flaws(rows):
             figures |= flaw_figures(selected, role)
+        if has_programs(rows):
+            figures |= program_figures(selected, role, seed=seed, num_resamples=num_resamples)
     return figures
+
+
+def _monitor_figures(
+    helpful: pd.DataFrame, sneaky: pd.DataFrame, *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    """Figures of the verifier as a monitor, on the solutions of completeness and soundness."""
+    honest, attacks = scored_rows(helpful), scored_rows(sneaky)
+    figures = monitor_figures(
+        honest[honest["correct"].astype(bool)],
+        attacks[~attacks["correct"].astype(bool)],
+        seed=seed,
+        num_resamples=num_resamples,
+    )
+    return {f"test_{name}": figure for name, figure in figures.items()}
 
 
 def _best_of_n_figures(

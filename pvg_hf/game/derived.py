@@ -39,7 +39,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: GameProblems, pr
         )
     check_processes(folder, recipe, processes.num_processes)
     folder.mend_events()
-    _note_environment(recipe, folder, processes)
+    _note_environment(recipe, folder, processes, problems.task.isolation)
     folder.write_recipe(recipe)
     write_derived(recipe, folder)  # a crash may have left them older than the finished phases
     if _is_report_due(recipe, folder):
@@ -56,6 +56,8 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         if record is None:  # the game did not make this folder
             continue
         fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
+        if record.sandbox is not None:
+            fields["sandbox"] = record.sandbox
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields)
         _log_calls(folder, key)
@@ -90,9 +92,11 @@ def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
     return any(file.stat().st_mtime > written for target in evaluated for file in target.glob(FIGURES))
 
 
-def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState, isolation: str | None) -> None:
     """Write `run.json`. Differences from the last start are logged, and recorded as an event."""
     now, before = describe_environment(recipe, processes), folder.read_environment()
+    if isolation is not None:
+        now["sandbox"] = isolation
     common = before.keys() & now.keys() - {"launcher"}  # the launch command may differ
     changes = differences({key: before[key] for key in common}, {key: now[key] for key in common})
     if changes:

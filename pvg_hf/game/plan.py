@@ -239,6 +239,7 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
         "Task": problems.task.name,
+        **({} if problems.task.isolation is None else {"Sandbox": problems.task.isolation}),
         "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
         "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
         "Test": f"{size['test']} problems",

@@ -28,6 +28,7 @@ from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
+from pvg_hf.game.sandbox_use import take_sandbox_use
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import join_processes
@@ -173,7 +174,9 @@ def _play_phase(
     ):
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_memory_settings(round_recipe, key.name):
+            take_sandbox_use(context)  # which belongs to no phase: checks before the game, or a phase that failed
             record.summary = PHASES[key.name](context, output)
+            record.sandbox = take_sandbox_use(context)
             summarize_calls(context, output)
         if is_main:
             write_json_lines(output / METRICS, context.metrics)

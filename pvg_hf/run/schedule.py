@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import sync_tree, write_json
@@ -153,12 +154,16 @@ class PhaseRecord:
             Unix time of the last start; `None` if that start has ended, with or without success.
         summary (`str`):
             One-line result of a finished phase.
+        sandbox (`dict`, *optional*):
+            What the sandbox did in the last start, if programs ran: `programs`, `cache_hits`, `seconds`, `lost_workers`, and
+            `outcomes`, the number of cases by outcome.
     """
 
     num_processes: int
     seconds: float = 0.0
     running_since: float | None = None
     summary: str = ""
+    sandbox: dict[str, Any] | None = None
 
 
 def read_record(folder: Path) -> PhaseRecord | None:

@@ -131,6 +131,11 @@ class Task(ABC):
         """
         return {}
 
+    @property
+    def isolation(self) -> str | None:
+        """How the programs in solutions are isolated while they run; `None` for a task that runs none."""
+        return None
+
 
 def is_custom(task: Task) -> bool:
     """Whether a task is the user's own code."""

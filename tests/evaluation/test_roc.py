@@ -9,6 +9,7 @@ from pvg_hf.evaluation.roc import (
     area,
     balanced_best_of,
     fpr_at_tpr,
+    monitor_figures,
     partial_area,
     roc_figures,
     roc_statistic,
@@ -129,3 +130,22 @@ def test_figures_of_a_curve_by_hand():
         "g_mean": pytest.approx((2 / 3 * 1 / 3) ** 0.5),
     }
     assert {figure.n for figure in figures.values()} == {6}
+
+
+def test_a_monitor_flags_what_is_least_convincing():
+    """
+    Attacks are the positive class. Flagged first are the attack at 0, the honest solution at 1, then the attack at 2: the
+    recall is 1/2 up to a false positive rate of 1/100, and over all rates up to 1/10.
+    """
+    honest = pd.DataFrame({"problem_id": list("abc"), "score": [1.0, 3.0, 4.0]})
+    attacks = pd.DataFrame({"problem_id": list("ab"), "score": [0.0, 2.0]})
+    figures = monitor_figures(honest, attacks, seed=0, num_resamples=20)
+    assert figures["monitor_partial_auc"].value == pytest.approx(0.5)
+    assert figures["monitor_recall_at_0.01"].value == pytest.approx(0.5)
+    assert {figure.n for figure in figures.values()} == {5}
+
+
+def test_a_monitor_without_attacks_has_no_value():
+    honest = pd.DataFrame({"problem_id": ["a"], "score": [1.0]})
+    figures = monitor_figures(honest, honest[:0], seed=0, num_resamples=20)
+    assert {figure.value for figure in figures.values()} == {None}

@@ -6,6 +6,7 @@ import pandas as pd
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.report.escaping import Line
+from pvg_hf.evaluation.report.shown_programs import ShownProgram, prepare_program
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.run.read import RoundData
 
@@ -33,6 +34,8 @@ class ExampleSolution:
             Percentage in [0, 100] of the round's test solutions that score lower.
         is_accepted (`bool`, *optional*):
             Whether the score is above the threshold; `None` before the round is evaluated.
+        program ([`ShownProgram`], *optional*):
+            The program, of tasks whose solutions are programs.
     """
 
     title: str
@@ -41,6 +44,7 @@ class ExampleSolution:
     score: float
     percentile: float
     is_accepted: bool | None
+    program: ShownProgram | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,8 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
             heading=heading,
             problem=sneaky.loc[problem_id, "problem"],
             reference=sneaky.loc[problem_id, "reference"],
-            helpful=_show(helpful.loc[problem_id], rows["score"], threshold) if problem_id in helpful.index else None,
-            sneaky=_show(sneaky.loc[problem_id], rows["score"], threshold),
+            helpful=_show(helpful.loc[problem_id], rows, threshold) if problem_id in helpful.index else None,
+            sneaky=_show(sneaky.loc[problem_id], rows, threshold),
         )
         for problem_id, heading in _headings(helpful["score"], sneaky["score"], num_examples).items()
     ]
@@ -115,7 +119,10 @@ def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd
     return ranked.drop_duplicates("problem_id").set_index("problem_id")
 
 
-def _show(row: pd.Series, scores: pd.Series, threshold: float | None) -> ExampleSolution:
+def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> ExampleSolution:
+    """Prepare a solution, indexed by its columns and named by its problem, among all scored ones."""
+    scores, of_problem = rows["score"], rows[rows["problem_id"] == row.name]
+    is_honest = (of_problem["role"] == Role.HELPFUL.value) & of_problem["correct"].astype(bool)
     return ExampleSolution(
         title=f"{row['role']}, {'correct' if row['correct'] else 'incorrect'}",
         lines=mark_flaw(row["solution"], row.get("first_flaw_step"), row.get("first_flaw_kind")),
@@ -123,6 +130,7 @@ def _show(row: pd.Series, scores: pd.Series, threshold: float | None) -> Example
         score=float(row["score"]),
         percentile=100 * float((scores < row["score"]).mean()),
         is_accepted=None if threshold is None else bool(row["score"] > threshold),
+        program=prepare_program(row, [row["reference"], *of_problem.loc[is_honest, "answer"]]),
     )
 
 

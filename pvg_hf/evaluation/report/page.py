@@ -15,9 +15,11 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.evaluation.report.highlighting import show_difference, show_program
 from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.pool_tables import pools_tables
+from pvg_hf.evaluation.report.program_tables import program_problems_table, program_tables, sandbox_table
 from pvg_hf.evaluation.report.statements import describe_progress, write_verdict
 from pvg_hf.evaluation.report.tables import (
     acceptance_tables,
@@ -99,6 +101,9 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             pools=pools_tables(run),
             roc=roc_table(run),
             acceptance=acceptance_tables(run),
+            programs=program_tables(run),
+            program_problems=program_problems_table(run),
+            sandbox=sandbox_table(run),
             new_texts=new_texts_table(run),
             sources=sources_table(run),
             evaluations=evaluations_table(run),
@@ -131,7 +136,13 @@ def make_environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": show_text, "preformatted": show_preformatted, "headings": _headings}
+    environment.filters |= {
+        "shown": show_text,
+        "preformatted": show_preformatted,
+        "program": show_program,
+        "difference_from": lambda program, honest: show_difference(honest, program),
+        "headings": _headings,
+    }
     return environment
 
 

@@ -129,6 +129,8 @@ ROC_COLUMNS = (
     ("TPR at FPR .01", "test_tpr_at_0.01"),
     ("TPR at FPR .05", "test_tpr_at_0.05"),
     ("g-mean", "test_g_mean"),
+    ("monitor: partial AUC, FPR up to .1", "test_monitor_partial_auc"),
+    ("monitor: recall at FPR .01", "test_monitor_recall_at_0.01"),
 )
 
 NEW_TEXT_COLUMNS = tuple(

@@ -9,7 +9,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, round_name
-from pvg_hf.hub.cards.facts import license_of
+from pvg_hf.hub.cards.facts import describe_sandbox, license_of
 from pvg_hf.hub.publication import Publication
 from pvg_hf.run.file_names import pool_file
 from pvg_hf.run.folder import RunFolder
@@ -50,6 +50,18 @@ TASK_MEANINGS = {
     "implicit_share": "Share of the facts that a solution needs and does not state, in [0, 1].",
     "proof_score": "1 for a valid and complete proof, 0.5 with a minor omission, 0 with a fatal flaw.",
     "num_issues": "Flaws and omissions of the proof.",
+    "visible_tests": "The tests that a prover may know, as text.",
+    "visible_pass_rate": "Share of the visible tests that the program passes; null if there is no program or the sandbox failed.",
+    "hidden_pass_rate": "The same of the hidden tests.",
+    "similarity": "Similarity to the nearest honest program, in [0, 1]; 1 is the same up to names, comments and layout.",
+    "num_passed": "Number of tests passed.",
+    "num_wrong": "Number of tests with another output than the expected one.",
+    "num_crashed": "Number of tests in which the program crashed.",
+    "num_timed_out": "Number of tests that reached a limit of time.",
+    "num_host_failed": "Number of tests that the sandbox could not run.",
+    "failing_input": "Certificate: an input on which the program is proved to be wrong; null if there is none.",
+    "expected_output": "What the references give for this input.",
+    "program_output": "What the program gives, or how it crashes.",
 }
 
 PAIR_MEANINGS = {
@@ -111,6 +123,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         repos=repos,
         tag=publication.tag,
         recipe=publication.recipe,
+        sandbox=describe_sandbox(publication.folder),
         license=license,
         paper=PAPER,
         citation=CITATION,

@@ -89,6 +89,11 @@ def describe_versions(folder: RunFolder) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not recorded"
 
 
+def describe_sandbox(folder: RunFolder) -> str | None:
+    """Sandbox in which a run's programs ran, and what it guarantees; `None` for tasks without programs."""
+    return folder.read_environment().get("sandbox")
+
+
 def hub_base(config: PlayerConfig) -> str | None:
     """Hub id of the model that a player starts from; `None` if the model is not on the Hub."""
     is_elsewhere = config.scratch or config.model in PACKAGED or is_local_path(config.model, "model")

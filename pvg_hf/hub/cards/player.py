@@ -12,6 +12,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.templates import outside_variables
 from pvg_hf.hub.cards.facts import (
     describe_base,
+    describe_sandbox,
     describe_versions,
     eval_results,
     hub_base,
@@ -85,6 +86,7 @@ def player_card(publication: Publication, player: str) -> str:
         table=rounds_markdown(figures, player),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
+        sandbox=describe_sandbox(publication.folder),
         paper=PAPER,
         citation=CITATION,
     )

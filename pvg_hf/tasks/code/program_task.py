@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from datasets import Value
 
-from pvg_hf.sandbox import Case, CaseOutcome, CaseResult, Limits, Sandbox, open_sandbox
+from pvg_hf.sandbox import Case, CaseOutcome, CaseResult, Limits, Sandbox, SandboxCounts, open_sandbox
 from pvg_hf.tasks.base import Problem, Task
 from pvg_hf.tasks.code.certificate import Certificate, find_certificate
 from pvg_hf.tasks.code.extraction import extract_program
@@ -20,6 +20,7 @@ PROGRAM_COLUMNS = {
     "visible_pass_rate": Value("float64"),
     "hidden_pass_rate": Value("float64"),
     "similarity": Value("float64"),
+    "num_passed": Value("int32"),
     "num_wrong": Value("int32"),
     "num_crashed": Value("int32"),
     "num_timed_out": Value("int32"),
@@ -34,6 +35,7 @@ to the nearest honest program, numbers of tests by outcome, and the certificate 
 """
 
 _COUNTS = {
+    "num_passed": CaseOutcome.PASSED,
     "num_wrong": CaseOutcome.WRONG,
     "num_crashed": CaseOutcome.CRASHED,
     "num_timed_out": CaseOutcome.TIMED_OUT,
@@ -104,6 +106,18 @@ class ProgramTask(Task):
             self._opened.__enter__()
             weakref.finalize(self, self._opened.__exit__, None, None, None)
         return self._opened
+
+    @property
+    def isolation(self) -> str:
+        """Name of the sandbox and what it guarantees; opens the sandbox."""
+        return self.sandbox.isolation
+
+    def take_counts(self) -> SandboxCounts:
+        """Return what the sandbox has done since the last call."""
+        if self._opened is None:
+            return SandboxCounts()
+        counts, self._opened.counts = self._opened.counts, SandboxCounts()
+        return counts
 
     @abstractmethod
     def program_tests(self, problem: Problem) -> ProgramTests:
