@@ -27,7 +27,7 @@ class KeptValues:
 @pytest.fixture
 def make_context(tmp_path):
     def make(task: str, **options) -> tuple[PhaseContext, KeptValues]:
-        options |= {"num_train": 20, "num_test": 4}
+        options |= {"num_train": 60, "num_test": 4}
         recipe = load_recipe({"name": "use", "output_dir": str(tmp_path), "task": {"name": task, "options": options}})
         kept = KeptValues()
         context = PhaseContext(
