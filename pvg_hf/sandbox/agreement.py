@@ -105,6 +105,10 @@ def _words_agree(first: str, second: str, rules: Comparison) -> bool:
 def _values_agree(first: Any, second: Any, rules: Comparison) -> bool:
     """Compare two encoded values; the outermost list in any order if the rules say so."""
     first, second = _plain(first, rules), _plain(second, rules)
+    if not (rules.is_ordered or rules.counts_repeats):
+        first, second = _elements(first), _elements(second)
+        if isinstance(first, list) and isinstance(second, list):
+            return _contains(first, second, rules) and _contains(second, first, rules)
     if isinstance(first, list) and isinstance(second, list) and not rules.is_ordered:
         return len(first) == len(second) and _match_in_any_order(
             first, second, lambda one, other: _same(one, other, rules)
@@ -112,12 +116,30 @@ def _values_agree(first: Any, second: Any, rules: Comparison) -> bool:
     return _same(first, second, rules)
 
 
+def _elements(value: Any) -> Any:
+    """Return the elements of an encoded list, tuple or set; any other value as it is."""
+    if isinstance(value, dict) and len(value) == 1:
+        mark, content = next(iter(value.items()))
+        if mark in (*_SEQUENCES, "__set__", "__frozenset__") and isinstance(content, list):
+            return content
+    return value
+
+
+def _contains(elements: list, others: list, rules: Comparison) -> bool:
+    """Whether each of `others` agrees with one of `elements`."""
+    texts = {json.dumps(one, sort_keys=True) for one in elements}
+    return all(
+        json.dumps(other, sort_keys=True) in texts or any(_same(one, other, rules) for one in elements)
+        for other in others
+    )
+
+
 def _plain(value: Any, rules: Comparison) -> Any:
-    """Replace a tuple by a list and a frozen set by a set, unless types are strict."""
+    """Replace a tuple by a list, if the rules say so, and a frozen set by a set, unless types are strict."""
     if rules.is_type_strict or not isinstance(value, dict) or len(value) != 1:
         return value
     mark, content = next(iter(value.items()))
-    if mark in _SEQUENCES:
+    if mark in _SEQUENCES and rules.are_tuples_lists:
         return content
     return {"__set__": content} if mark == "__frozenset__" else value
 

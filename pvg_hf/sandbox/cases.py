@@ -30,6 +30,11 @@ class Comparison:
             Whether the order of the elements of the returned list, or of the lines of stdout, matters.
         is_type_strict (`bool`, defaults to `False`):
             Whether `2`, `2.0` and `True`, and lists and tuples, are different values.
+        are_tuples_lists (`bool`, defaults to `True`):
+            Whether a tuple agrees with a list of the same elements, unless types are strict. In Python, they are not equal.
+        counts_repeats (`bool`, defaults to `True`):
+            Whether it matters how often an element occurs, for outputs whose order does not matter. Without it, the outermost
+            lists, tuples and sets are compared as sets.
 
     Raises:
         ValueError: if the tolerance is negative, infinite or NaN.
@@ -38,6 +43,8 @@ class Comparison:
     float_tolerance: float = 0.0
     is_ordered: bool = True
     is_type_strict: bool = False
+    are_tuples_lists: bool = True
+    counts_repeats: bool = True
 
     def __post_init__(self):
         if not 0 <= self.float_tolerance < float("inf"):

@@ -10,7 +10,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.core.extensions import ExtensionError, running
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.answers import answers_equal, extract_answer
+from pvg_hf.tasks.answers import answers_equal, extract_answer, reference_answer
 from pvg_hf.tasks.grade import Grade, call_grader
 
 Problem = Mapping[str, Any]
@@ -105,6 +105,17 @@ class Task(ABC):
         The default is [`~pvg_hf.tasks.answers.answers_equal`].
         """
         return answers_equal(first, second)
+
+    def reference_answer(self, reference: str) -> str:
+        """
+        Return what the sneaky role sees of a reference with `sneaky_sees: reference_answer`.
+
+        The default is [`~pvg_hf.tasks.answers.reference_answer`].
+
+        Raises:
+            ValueError: if the reference has no readable answer.
+        """
+        return reference_answer(reference)
 
     def problem_mistake(self, problem: str) -> str | None:
         """

@@ -10,7 +10,6 @@ from pvg_hf.config.fields import check_option
 from pvg_hf.config.sections import SneakySees, TaskConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
-from pvg_hf.tasks.answers import reference_answer
 from pvg_hf.tasks.base import Problem, Task
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class PromptBuilder:
         if role is not Role.SNEAKY or self.sneaky_sees == "nothing":
             return hints
         if self.sneaky_sees == "reference_answer":
-            return hints | {"reference_answer": reference_answer(problem["reference"])}
+            return hints | {"reference_answer": self.task.reference_answer(problem["reference"])}
         if honest_solution is None:
             raise ValueError("`sneaky_sees` is `honest_solution`, but no `honest_solution` was given for this prompt.")
         return hints | {"honest_solution": honest_solution}

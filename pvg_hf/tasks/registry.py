@@ -12,6 +12,7 @@ TASKS = {
     "decimal_chain_sum": "pvg_hf.tasks.decimal_chain_sum:DecimalChainSumTask",
     "functions": "pvg_hf.tasks.functions:FunctionsTask",
     "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
+    "mbpp": "pvg_hf.tasks.mbpp:MbppTask",
     "proofs": "pvg_hf.tasks.proofs:ProofsTask",
 }
 """Import path of each registered task; a task is imported when it is first used."""

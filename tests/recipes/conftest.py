@@ -1,11 +1,13 @@
-"""A folder of problems in GSM8K's format, small enough to play a recipe in seconds."""
+"""Folders of problems in the formats of datasets, small enough to play a recipe in seconds."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pvg_hf.core.seeding import derive_rng
+from tests.support.program_rows import sum_row, write_jsonl
 
 OBJECTS = ("apples", "coins", "pens", "shells")
 
@@ -22,3 +24,13 @@ def problems(tmp_path_factory) -> Path:
             lines.append({"question": question, "answer": f"There are {answer} of them.\n#### {answer}"})
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory) -> Iterator[Path]:
+    """80 problems of programs, in the format of MBPP+, whose prepared tests are kept apart from the user's."""
+    folder = tmp_path_factory.mktemp("programs")
+    write_jsonl(folder / "test.jsonl", [sum_row(number) for number in range(1, 81)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.mktemp("prepared"))
+        yield folder

@@ -24,6 +24,7 @@ from pvg_hf.sweep import describe_sweep, list_cells
 from pvg_hf.sweep.arms import describe_arms
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+from tests.support.program_rows import flawed_sum
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 LAUNCHERS = sorted((FOLDER / "accelerate").glob("*.yaml"))
@@ -70,6 +71,7 @@ def test_at_least_one_recipe_is_found():
         "gsm8k-qlora",
         "gsm8k-8gb",
         "gsm8k-small-cpu",
+        "mbpp",
     } <= names
 
 
@@ -83,7 +85,7 @@ def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen):
+def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, programs, qwen, coder):
     assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
@@ -91,6 +93,10 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
         small = [f"task.path={problems}", "split.stratify_by=null"]
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
+    if recipe.task.name in ("mbpp",):
+        small = [f"task.path={programs}", "task.options={sandbox: none}"]
+        recipe = load_recipe(path, [*small, f"prover.model={coder}", f"verifier.model={coder}"])
+        recipe.prover.prompts_per_step = 4
     if recipe.task.name == "decimal_chain_sum":
         small = ["task.options={num_train: 2000, num_test: 20}"]
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])
@@ -243,6 +249,46 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
     for player, its_folder in (("prover", folder.prover(0)), ("verifier", folder.verifier(0))):
         assert (its_folder / "adapter_config.json").exists()
         assert saved_quantization(its_folder) == ("4bit" if player in quantized else "none")
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory, programs) -> Path:
+    """A Qwen2 of two narrow layers with a chat template that writes honest and flawed programs, in place of the download."""
+    task = load_task("mbpp", path=str(programs), sandbox="none")
+    rows, prompts = task.problems("train").to_list(), PromptBuilder(task)
+    programs_of = {
+        row["problem_id"]: (row["reference"], flawed_sum(int(row["problem_id"].split("-")[-1]))) for row in rows
+    }
+    texts = [prompts.text(row, role) + "".join(programs_of[row["problem_id"]]) for row in rows for role in Role]
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 128}, 600), texts, seed=0)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    taught = [
+        {"prompt": prompts.render(prompts.text(row, role), tokenizer), "completion": program}
+        for row in rows
+        for role in Role
+        for program in programs_of[row["problem_id"]]
+    ]
+    folder = tmp_path_factory.mktemp("coder")
+    settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
+    fine_tune(model, tokenizer, Dataset.from_list(taught), settings)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mbpp"])
+def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):
+    small = [f"task.path={programs}", "task.options={sandbox: none}", f"output_dir={tmp_path}"]
+    small += [f"prover.model={coder}", f"verifier.model={coder}", "split.test_share=0.15"]
+    # The small prover solves few problems, so the references are correct sides, too.
+    small += ["data.correct_source=both", "task.sneaky_sees=nothing"]
+    folder = play(load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small]))
+    assert len(read_json(folder.state)["finished"]) == 5
+    pool = pd.read_parquet(folder.pool(0))
+    assert {"visible_pass_rate", "hidden_pass_rate", "similarity", "failing_input"} <= set(pool.columns)
+    assert (folder.prover(0) / "adapter_config.json").exists()
 
 
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")

@@ -1,6 +1,7 @@
 """The rules by which outputs are compared, worked by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from pvg_hf.sandbox.inside.values import decode_value, encode_value
 
 STRICT, LOOSE = Comparison(is_type_strict=True), Comparison(float_tolerance=1e-6)
 ANY_ORDER = Comparison(is_ordered=False)
+PYTHON, AS_SETS = Comparison(are_tuples_lists=False), Comparison(is_ordered=False, counts_repeats=False)
 NAN = float("nan")
 
 
@@ -92,6 +94,14 @@ def test_what_is_no_value_is_refused(value):
         pytest.param([[2, 1]], [[1, 2]], ANY_ORDER, False, id="inner order counts"),
         pytest.param(
             [0.3, 1], [1, 0.1 + 0.2], Comparison(1e-9, is_ordered=False), True, id="any order with a tolerance"
+        ),
+        pytest.param((1, 2), [1, 2], PYTHON, False, id="no tuple equals a list"),
+        pytest.param([(1, {2})], [(1, frozenset({2}))], PYTHON, True, id="equal in Python"),
+        pytest.param([2, 1, 1], {1, 2}, AS_SETS, True, id="as sets"),
+        pytest.param((2, 1, 3), [1, 2], AS_SETS, False, id="as sets, one more"),
+        pytest.param([[1, 1]], [[1]], AS_SETS, False, id="inner repeats count"),
+        pytest.param(
+            [0.3, 0.3], [0.1 + 0.2], replace(AS_SETS, float_tolerance=1e-9), True, id="as sets with a tolerance"
         ),
         pytest.param(0.1 + 0.2, 0.3, Comparison(), False, id="floats are equal to the last bit"),
         pytest.param(0.1 + 0.2, 0.3, LOOSE, True, id="tolerance"),

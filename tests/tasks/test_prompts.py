@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.functions import FunctionsTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask
 
 PROBLEM = {
@@ -211,3 +212,14 @@ def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
 def test_settings_that_are_not_the_chat_templates_are_refused(name):
     with pytest.raises(ValueError, match=f"`chat_template_kwargs` has `{name}`"):
         PromptBuilder(TinyTask(), chat_template_kwargs={name: True})
+
+
+def test_the_answer_of_a_program_is_the_program():
+    task = FunctionsTask(sandbox="none")
+    problem = {
+        "problem_id": "0",
+        "problem": "Return the sum of the numbers of xs.",
+        "reference": "def f(xs):\n    return sum(xs)",
+    }
+    text = PromptBuilder(task, sneaky_sees="reference_answer").text(problem, Role.SNEAKY)
+    assert f"honest solution:\n{problem['reference']}\n" in text

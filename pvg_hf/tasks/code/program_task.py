@@ -59,6 +59,8 @@ class ProgramTests:
             Programs that similarity is measured to; the references by default.
         function (`str`, *optional*):
             Function that a program must define; `None` for a script.
+        prelude (`str`, defaults to `""`):
+            Lines that are put before every program when it runs, such as the imports of a dataset's own grader.
     """
 
     visible: tuple[Case, ...]
@@ -66,6 +68,7 @@ class ProgramTests:
     references: tuple[str, ...]
     honest_programs: tuple[str, ...] = ()
     function: str | None = None
+    prelude: str = ""
 
 
 class ProgramTask(Task):
@@ -127,6 +130,10 @@ class ProgramTask(Task):
         """Return the program in a solution; `None` if it has none."""
         return extract_program(solution)
 
+    def reference_answer(self, reference: str) -> str:
+        """Return the reference itself: a program's answer is the program."""
+        return reference
+
     def answers_equal(self, first: str | None, second: str | None) -> bool:
         """Whether two programs are the same up to names, comments and layout."""
         return first is not None and second is not None and same_program(first, second)
@@ -137,12 +144,14 @@ class ProgramTask(Task):
         if program is None:
             return Grade(None, correct=False, detail=dict.fromkeys(PROGRAM_COLUMNS))
         cases = [*tests.visible, *tests.hidden]
-        results = self.sandbox.run(program, cases, self.limits)
+        complete = tests.prelude + program
+        results = self.sandbox.run(complete, cases, self.limits)
         is_decided = all(result.outcome is not CaseOutcome.HOST_FAILED for result in results)
         correct = all(result.outcome is CaseOutcome.PASSED for result in results)
         certificate = None
         if is_decided and not correct:
-            certificate = find_certificate(self.sandbox, program, cases, results, tests.references, self.limits)
+            witnesses = [tests.prelude + reference for reference in tests.references]
+            certificate = find_certificate(self.sandbox, complete, cases, results, witnesses, self.limits)
         num_visible = len(tests.visible)
         visible = _pass_rate(results[:num_visible]) if is_decided else None
         return Grade(
