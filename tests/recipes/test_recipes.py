@@ -286,7 +286,7 @@ def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_pa
     small += ["data.correct_source=both", "task.sneaky_sees=nothing"]
     folder = play(load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small]))
     assert len(read_json(folder.state)["finished"]) == 5
-    pool = pd.read_parquet(folder.pool(0))
+    pool = pd.concat(map(pd.read_parquet, folder.pool(0).rglob("*.parquet")))
     assert {"visible_pass_rate", "hidden_pass_rate", "similarity", "failing_input"} <= set(pool.columns)
     assert (folder.prover(0) / "adapter_config.json").exists()
 
