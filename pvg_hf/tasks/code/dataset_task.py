@@ -97,9 +97,9 @@ class DatasetProgramTask(ProgramTask):
             Use only the first problems of a split that are not left out, at least 1; all by default.
         max_hidden_tests (`int`, *optional*):
             Use only so many hidden tests of a problem, the first ones; all by default.
-        sandbox (`str`, defaults to `"auto"`):
+        sandbox (`str`):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
-        limits ([`~pvg_hf.sandbox.Limits`], *optional*):
+        limits ([`~pvg_hf.sandbox.Limits`]):
             What a program may use.
 
     Raises:
