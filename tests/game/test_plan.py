@@ -143,3 +143,14 @@ def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
     RunFolder(folder).write_recipe(load_recipe({**values, "prover": {**values.get("prover", {}), "beta": 0.7}}))
     with pytest.raises(RecipeError, match=r"(?s)another recipe.*`prover\.beta`.*0\.7"):
         describe_plan(recipe)
+
+
+def test_the_plan_states_how_programs_are_isolated(values):
+    options = {"num_train": 60, "num_test": 6, "sandbox": "none"}
+    players = {name: {"model": "functions"} for name in ("prover", "verifier")}
+    recipe = load_recipe({**values, **players, "task": {"name": "functions", "options": options}})
+    assert "Sandbox none: no isolation. Programs run with your rights" in " ".join(describe_plan(recipe).split())
+
+
+def test_a_task_without_programs_has_no_sandbox_in_its_plan(values):
+    assert "Sandbox" not in describe_plan(load_recipe(values))
