@@ -87,10 +87,11 @@ class TaskConfig:
 
     name: str = Field(
         "arithmetic",
-        description="`arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
+        description="`apps`, `arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: FilePath | None = Field(
-        None, description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`)."
+        None,
+        description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`, `livecodebench`).",
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."

@@ -88,7 +88,6 @@ class MbppTask(DatasetProgramTask):
         if len(called) > 1:
             return "tests of several functions"
         return ReadProblem(
-            problem=self.problem_text(row),
             difficulty=sum(bool(line.strip()) for line in solution.split("\n")),
             visible=tuple(visible),
             hidden=tuple(hidden),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pvg_hf.core.seeding import derive_rng
-from tests.support.program_rows import sum_row, write_jsonl
+from tests.support.program_rows import calls_row, sum_row, write_jsonl
 
 OBJECTS = ("apples", "coins", "pens", "shells")
 
@@ -27,10 +27,13 @@ def problems(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory) -> Iterator[Path]:
-    """80 problems of programs, in the format of MBPP+, whose prepared tests are kept apart from the user's."""
+def programs(tmp_path_factory) -> Iterator[dict[str, str]]:
+    """Folders of 80 problems of programs by task, whose prepared tests are kept apart from the user's."""
     folder = tmp_path_factory.mktemp("programs")
-    write_jsonl(folder / "test.jsonl", [sum_row(number) for number in range(1, 81)])
+    rows = [sum_row(number) for number in range(1, 81)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.mktemp("prepared"))
-        yield folder
+        yield {
+            "mbpp": write_jsonl(folder / "mbpp" / "test.jsonl", rows),
+            "apps": write_jsonl(folder / "apps" / "train.jsonl", [calls_row(row) for row in rows]),
+        }

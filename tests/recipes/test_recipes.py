@@ -72,6 +72,7 @@ def test_at_least_one_recipe_is_found():
         "gsm8k-8gb",
         "gsm8k-small-cpu",
         "mbpp",
+        "apps",
     } <= names
 
 
@@ -93,8 +94,8 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
         small = [f"task.path={problems}", "split.stratify_by=null"]
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
-    if recipe.task.name in ("mbpp",):
-        small = [f"task.path={programs}", "task.options={sandbox: none}"]
+    if recipe.task.name in ("mbpp", "apps"):
+        small = [f"task.path={programs[recipe.task.name]}", "task.options={sandbox: none}"]
         recipe = load_recipe(path, [*small, f"prover.model={coder}", f"verifier.model={coder}"])
         recipe.prover.prompts_per_step = 4
     if recipe.task.name == "decimal_chain_sum":
@@ -254,7 +255,7 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 @pytest.fixture(scope="module")
 def coder(tmp_path_factory, programs) -> Path:
     """A Qwen2 of two narrow layers with a chat template that writes honest and flawed programs, in place of the download."""
-    task = load_task("mbpp", path=str(programs), sandbox="none")
+    task = load_task("mbpp", path=str(programs["mbpp"]), sandbox="none")
     rows, prompts = task.problems("train").to_list(), PromptBuilder(task)
     programs_of = {
         row["problem_id"]: (row["reference"], flawed_sum(int(row["problem_id"].split("-")[-1]))) for row in rows
@@ -278,9 +279,9 @@ def coder(tmp_path_factory, programs) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mbpp"])
+@pytest.mark.parametrize("name", ["mbpp", "apps"])
 def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):
-    small = [f"task.path={programs}", "task.options={sandbox: none}", f"output_dir={tmp_path}"]
+    small = [f"task.path={programs[name]}", "task.options={sandbox: none}", f"output_dir={tmp_path}"]
     small += [f"prover.model={coder}", f"verifier.model={coder}", "split.test_share=0.15"]
     # The small prover solves few problems, so the references are correct sides, too.
     small += ["data.correct_source=both", "task.sneaky_sees=nothing"]

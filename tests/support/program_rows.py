@@ -31,6 +31,22 @@ def sum_row(number: int) -> dict[str, Any]:
     }
 
 
+def calls_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A problem of `sum_row` in the format of APPS."""
+    number = row["task_id"]
+    inputs = [[[number + 1, 0]], [[]], [[number]], [[number + 5, 2 * number + 1]]]
+    outputs = [sum(x for x in xs if x > number) for (xs,) in inputs]
+    return {
+        "problem_id": number,
+        "question": row["prompt"],
+        "solutions": json.dumps([row["code"]]),
+        "input_output": json.dumps({"fn_name": "add", "inputs": inputs, "outputs": outputs}),
+        "difficulty": "introductory",
+        "url": "",
+        "starter_code": "",
+    }
+
+
 def flawed_sum(number: int) -> str:
     """A wrong program for `sum_row(number)` that passes the visible tests."""
     return f"def add(xs):\n    return sum(x for x in xs if x >= {number})"

@@ -38,6 +38,19 @@ logger = logging.getLogger(__name__)
 VERSION = 1  # of the files of prepared problems
 MAX_TRIED = 10  # solutions of a problem that are tried
 MAX_REFERENCES = 3
+COMMON_IMPORTS = """\
+from collections import *
+from heapq import *
+from bisect import *
+from math import *
+from itertools import *
+from functools import *
+from typing import *
+from builtins import *
+import bisect, collections, functools, heapq, itertools, math, random, re, string, sys
+"""
+"""What the graders of programming contests import before a function, and its solutions take for granted."""
+
 MAX_LISTED = 10  # problems that the warning names; `left_out` has all
 
 
@@ -47,8 +60,6 @@ class ReadProblem:
     A problem as a dataset has it, before its solutions are run.
 
     Args:
-        problem (`str`):
-            Its text, as the players see it.
         difficulty (`int`):
             Larger is harder.
         visible (`tuple[Case, ...]`), hidden (`tuple[Case, ...]`):
@@ -61,7 +72,6 @@ class ReadProblem:
             Further columns of the task.
     """
 
-    problem: str
     difficulty: int
     visible: tuple[Case, ...]
     hidden: tuple[Case, ...]
@@ -111,7 +121,6 @@ class DatasetProgramTask(ProgramTask):
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # an instruction-tuned prover needs none
     stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")
-    needs_references: ClassVar[bool] = True
     prelude: ClassVar[str] = ""  # put before programs that are functions; see `ProgramTests`
 
     def __init__(
@@ -152,6 +161,11 @@ class DatasetProgramTask(ProgramTask):
     @abstractmethod
     def read_row(self, row: Row) -> ReadProblem | str:
         """Read a row; why it cannot be used, in a few words, if it cannot."""
+
+    @property
+    def needs_references(self) -> bool:
+        """Whether a problem without a solution that passes its tests is left out."""
+        return True
 
     @property
     def hub_config(self) -> str | None:
@@ -287,12 +301,12 @@ class DatasetProgramTask(ProgramTask):
         return prepared
 
     def _digest(self, row: Row) -> str:
-        settings = [VERSION, self.name, asdict(self.limits), self.max_hidden_tests, *self.preparation_settings()]
+        settings = [VERSION, self.name, asdict(self.limits), self.max_hidden_tests, *self.row_settings(row)]
         text = json.dumps([settings, row], sort_keys=True, default=str)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
-    def preparation_settings(self) -> list[Any]:
-        """Settings of a subclass on which a prepared problem depends."""
+    def row_settings(self, row: Row) -> list[Any]:
+        """Settings of a subclass, as JSON, on which the prepared problem of a row depends."""
         return []
 
     def _check_problem(self, problem: ReadProblem) -> dict[str, Any]:
@@ -336,7 +350,16 @@ class DatasetProgramTask(ProgramTask):
 
     def _run(self, problem: ReadProblem, program: str, cases: list[Case], repeat: int) -> list[CaseResult]:
         prelude = self.prelude if problem.function is not None else ""
-        results = self.sandbox.run(prelude + program, cases, self.limits, repeat=repeat)
+        return self.run_cases(prelude + program, cases, self.limits, repeat=repeat)
+
+    def run_cases(self, program: str, cases: list[Case], limits: Limits, *, repeat: int = 0) -> list[CaseResult]:
+        """
+        Run a program while problems are prepared.
+
+        Raises:
+            ValueError: if the sandbox fails.
+        """
+        results = self.sandbox.run(program, cases, limits, repeat=repeat)
         if any(result.outcome is CaseOutcome.HOST_FAILED for result in results):
             raise ValueError(
                 f"The sandbox `{self.sandbox.isolation}` failed while the problems of `{self.name}` were prepared."
