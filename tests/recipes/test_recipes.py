@@ -95,7 +95,7 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
     if recipe.task.name in ("mbpp", "apps"):
-        small = [f"task.path={programs[recipe.task.name]}", "task.options={sandbox: none}"]
+        small = [f"task.path={programs[recipe.task.name]}", "task.options={sandbox: none, num_train: null}"]
         recipe = load_recipe(path, [*small, f"prover.model={coder}", f"verifier.model={coder}"])
         recipe.prover.prompts_per_step = 4
     if recipe.task.name == "decimal_chain_sum":
@@ -281,7 +281,7 @@ def coder(tmp_path_factory, programs) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mbpp", "apps"])
 def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):
-    small = [f"task.path={programs[name]}", "task.options={sandbox: none}", f"output_dir={tmp_path}"]
+    small = [f"task.path={programs[name]}", "task.options={sandbox: none, num_train: null}", f"output_dir={tmp_path}"]
     small += [f"prover.model={coder}", f"verifier.model={coder}", "split.test_share=0.15"]
     # The small prover solves few problems, so the references are correct sides, too.
     small += ["data.correct_source=both", "task.sneaky_sees=nothing"]
