@@ -1,7 +1,6 @@
 """Translating a solver's solutions: a task whose right answer is the solver's, whatever it is."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +32,7 @@ class TranslationTask(Task):
         solutions (`str`):
             A file of JSON lines with `problem_id` and `solution`, one line per problem of both splits
             (`scripts/translate_solutions.py` writes it).
-        options (`dict`, *optional*):
+        **options:
             Options of the task of the problems.
 
     Raises:
@@ -44,8 +43,8 @@ class TranslationTask(Task):
     name = "translation"
     prompts: ClassVar = {}  # each object has those of its own task
 
-    def __init__(self, task: str, solutions: str, options: Mapping[str, Any] | None = None):
-        self.task = load_task(task, **dict(options or {}))
+    def __init__(self, task: str, solutions: str, **options: Any):
+        self.task = load_task(task, **options)
         self.solutions = read_solver_solutions(Path(solutions))
         self.columns = {**self.task.columns, SOLVER_COLUMN: Value("string")}
         self.detail_columns = self.task.detail_columns

@@ -27,7 +27,7 @@ def run(tmp_path) -> JudgedRun:
     ids = [row["problem_id"] for split in ("train", "test") for row in inner.problems(split)]
     solved.write_text("".join(json.dumps({"problem_id": name, "solution": "so\n#### 7"}) + "\n" for name in ids))
     task = {"name": "pvg_hf.tasks.translation:TranslationTask"}
-    task["options"] = {"task": "arithmetic", "solutions": str(solved), "options": OPTIONS}
+    task["options"] = {"task": "arithmetic", "solutions": str(solved), **OPTIONS}
     recipe = load_recipe({"name": "game", "output_dir": str(tmp_path), "task": task})
     judged = JudgedRun(RunFolder.of(recipe), recipe)
     texts = [("seven\n#### 7", "#### 7"), ("#### 8", "no answer"), ("#### 9", "#### 7")]

@@ -21,7 +21,7 @@ def task(tmp_path):
             lines.append(json.dumps({"problem_id": problem["problem_id"], "solution": solution}))
     path = tmp_path / "solved.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
-    return TranslationTask(task="arithmetic", options=OPTIONS, solutions=str(path))
+    return TranslationTask(task="arithmetic", solutions=str(path), **OPTIONS)
 
 
 def test_problems_without_an_answer_are_left_out(task):
@@ -88,6 +88,6 @@ def test_a_task_graded_by_tests_is_refused(tmp_path):
     problem = functions.problems("train")[0]
     path = tmp_path / "solved.jsonl"
     path.write_text(json.dumps({"problem_id": problem["problem_id"], "solution": problem["reference"]}))
-    task = TranslationTask(task="functions", options={"num_train": 2, "num_test": 2}, solutions=str(path))
+    task = TranslationTask(task="functions", num_train=2, num_test=2, solutions=str(path))
     with pytest.raises(ValueError, match="needs one that compares answers"):
         task.grade(task.with_solution(problem), problem["reference"])
