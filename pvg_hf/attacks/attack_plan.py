@@ -1,4 +1,4 @@
-"""What is attacked, by which fresh attackers, and the recipe of each of them."""
+"""Settings of an attack: the verifier, the fresh attackers, and the recipe of each of them."""
 
 import re
 from dataclasses import asdict, dataclass

@@ -246,7 +246,7 @@ class JudgingConfig:
 
 @f.section
 class EquilibriumConfig:
-    """What `scripts/sweep_equilibrium.py` varies; a single game ignores this section."""
+    """Settings that `scripts/sweep_equilibrium.py` varies; a single game ignores this section."""
 
     levels: Annotated[list[Annotated[float, Field(ge=0, lt=SYMMETRIC_LIMIT)]], Field(min_length=1)] = Field(
         default_factory=lambda: [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45],

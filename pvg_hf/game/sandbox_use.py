@@ -1,4 +1,4 @@
-"""What the sandbox did in a phase, for tasks whose solutions are programs."""
+"""Use of the sandbox in a phase, for tasks whose solutions are programs."""
 
 from collections import Counter
 from typing import Any

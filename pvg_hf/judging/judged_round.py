@@ -1,4 +1,4 @@
-"""What an evaluation is given: the folder, recipe, problems, players and seeds of one finished round."""
+"""Input of an evaluation: the folder, recipe, problems, players and seeds of one finished round."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

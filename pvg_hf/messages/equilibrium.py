@@ -1,4 +1,4 @@
-"""What label noise does to the equilibrium of a message game: one recipe over noise levels and seeds."""
+"""Effect of label noise on the equilibrium of a message game: one recipe over noise levels and seeds."""
 
 import logging
 import time

@@ -30,7 +30,7 @@ FIGURES = {
     "accuracy": "share of test problems decided correctly.",
     "completeness": "P(accepted | yes), with the trained prover.",
     "soundness": "P(rejected | no), against the trained prover.",
-    "soundness_fresh": "the same against a prover that was trained anew against the final verifier.",
+    "soundness_fresh": "the same against a prover that was newly trained against the final verifier.",
     "soundness_attack": "the same against the best message that a direct search found for each problem.",
     "clean_loss": "cross-entropy on clean labels, in nats.",
     "accuracy_shuffled": "accuracy if messages are exchanged among problems; equal to the accuracy if the verifier ignores them.",

@@ -1,4 +1,4 @@
-"""What all message players share: the form of messages, and the base classes of provers and verifiers."""
+"""Base classes of message provers and verifiers, and the form of messages."""
 
 from typing import get_args
 

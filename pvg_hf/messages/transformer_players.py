@@ -55,7 +55,7 @@ class MessageTransformerVerifierConfig(MessageTransformerConfig):
 
 
 class _OnEncoder(PreTrainedModel):
-    """What both players do with their encoder."""
+    """Encoder that both players build in the same way."""
 
     main_input_name = "input_ids"
 

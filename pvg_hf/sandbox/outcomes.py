@@ -1,4 +1,4 @@
-"""What happened when a program ran on a case."""
+"""Result of running a program on a case."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What a program in a sandbox may use."""
+"""Limits of a program in a sandbox."""
 
 from dataclasses import dataclass
 from numbers import Real

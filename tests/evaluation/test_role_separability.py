@@ -1,4 +1,4 @@
-"""How well helpful and sneaky solutions are told apart by their texts."""
+"""Separability of helpful and sneaky solutions by their texts."""
 
 import numpy as np
 import pandas as pd

@@ -61,7 +61,7 @@ def program_problems_table(run: RunData) -> Table | None:
 
 
 def sandbox_table(run: RunData) -> Table:
-    """What the sandbox did, one row per finished phase that ran a program."""
+    """Tabulate the use of the sandbox, one row per finished phase that ran a program."""
     rows = []
     for event in run.finished_phases:
         use = event.get("sandbox")

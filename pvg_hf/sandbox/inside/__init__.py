@@ -1,1 +1,1 @@
-"""What runs within a sandbox: the standard library only. Its source is sent to the worker, so no file of it is read there."""
+"""Code that runs within a sandbox, with the standard library only. Its source is sent to the worker, which reads no file of it."""

@@ -1,4 +1,4 @@
-"""What a program's process gives up before the program runs."""
+"""Rights that a program's process gives up before the program runs."""
 
 import ctypes
 import math

@@ -49,7 +49,7 @@ from typing import *
 from builtins import *
 import bisect, collections, functools, heapq, itertools, math, random, re, string, sys
 """
-"""What the graders of programming contests import before a function, and its solutions take for granted."""
+"""Imports that graders of programming contests put before a function, and that its solutions rely on."""
 
 MAX_LISTED = 10  # problems that the warning names; `left_out` has all
 

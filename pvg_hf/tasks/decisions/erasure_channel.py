@@ -119,7 +119,7 @@ class ErasureChannel(DecisionWorld):
 
     @property
     def closest_lie(self) -> np.uint64:
-        """Of the codewords whose first bit is 1, one of least weight: the difference between a word and the nearest lie."""
+        """Return a codeword of least weight among those whose first bit is 1: the difference between a word and the nearest lie."""
         odd = np.arange(1, 1 << (1 + self.num_padding), 2, dtype=np.uint64)  # the first bit is 1
         words = self.encode(odd)
         return words[np.bitwise_count(words).argmin()]

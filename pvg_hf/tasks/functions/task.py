@@ -18,7 +18,7 @@ from pvg_hf.tasks.functions.specification import sample_specification, specifica
 from pvg_hf.tasks.functions.valid_inputs import function_tests
 
 LIMITS = Limits(wall_seconds=0.5, processor_seconds=0.5, memory_mb=256, timeouts_in_a_row=2)
-"""What a program may use: an honest one needs microseconds."""
+"""Limits of a program; an honest one needs microseconds."""
 
 MIN_VALUES = 6
 """Different values that the tests of a problem must have, so that a constant is no solution to any."""
