@@ -86,7 +86,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["prover.model=arithmetic-judge"],
             [
                 "`prover.model` is `arithmetic-judge`, a packaged model for the verifier",
-                "`arithmetic`, `functions` or `proofs`",
+                "`arithmetic` or `functions` or `proofs`",
             ],
         ),
         (["prover.model=org/never-downloaded"], ["`prover.model`", "HF_HUB_OFFLINE"]),
