@@ -10,9 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import get_token
+
 _OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None}
 _FILTERED: Mapping[str, Any] = {"is_filtered": True, "readable": None}
-_IMAGE = "python:3.11-slim"
+IMAGE = "python:3.11-slim"
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -26,20 +28,23 @@ class Backend:
             Its name in recipes.
         guarantee (`str`):
             What it guarantees, in one line.
-        command (`Callable`):
+        command (`Callable`, *optional*):
             Function `(arguments, environment) -> command` that gives the command of a worker from the arguments and the
-            environment of its Python.
+            environment of its Python; `None` for workers on other machines.
         confinement (`Mapping[str, Any]`, *optional*):
             What the process of each program gives up ([`pvg_hf.sandbox.inside.confinement.prepare_confinement`]).
         lacking (`str`, *optional*):
             Why it cannot be tried on this machine, such as a program that is not installed.
+        is_automatic (`bool`, defaults to `True`):
+            Whether `auto` may take it: it isolates programs, and nobody pays for it.
     """
 
     name: str
     guarantee: str
-    command: Callable[[Sequence[str], Mapping[str, str]], list[str]]
+    command: Callable[[Sequence[str], Mapping[str, str]], list[str]] | None
     confinement: Mapping[str, Any] = field(default_factory=lambda: _OPEN)
     lacking: str | None = None
+    is_automatic: bool = True
 
     @property
     def isolation(self) -> str:
@@ -111,7 +116,7 @@ def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list
     for name, value in environment.items():
         if name != "PATH":
             command += ["--env", f"{name}={value}"]
-    return [*command, _IMAGE, "python3", *arguments]
+    return [*command, IMAGE, "python3", *arguments]
 
 
 def make_backends() -> dict[str, Backend]:
@@ -143,17 +148,27 @@ def make_backends() -> dict[str, Backend]:
         ),
         Backend(
             "container",
-            f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user nobody, "
+            f"a container of docker or podman ({IMAGE}) without network, capabilities or writable files, as the user nobody, "
             "and filtered system calls.",
             _container,
             _FILTERED,
             None if engine else "neither `docker` nor `podman` is installed",
         ),
         Backend(
+            "remote",
+            f"a virtual machine of Hugging Face Jobs for each worker ({IMAGE}), and filtered system calls inside. Programs "
+            "never run on this machine. The account of your token pays for the time.",
+            None,
+            _FILTERED,
+            None if get_token() else "there is no Hugging Face token (`hf auth login`)",
+            is_automatic=False,
+        ),
+        Backend(
             "none",
             "no isolation. Programs run with your rights: they can read and write your files and use the network. Time, "
             "memory, output and open files are limited, and their processes are killed.",
             _own_python,
+            is_automatic=False,
         ),
     )
     return {backend.name: backend for backend in backends}

@@ -18,6 +18,7 @@ from pvg_hf.sandbox.cases import CallCase, Case
 from pvg_hf.sandbox.inside.values import encode_value
 from pvg_hf.sandbox.outcomes import CaseOutcome, CaseResult
 from pvg_hf.sandbox.program_limits import Limits
+from pvg_hf.sandbox.remote_worker import RemoteWorker
 from pvg_hf.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class Sandbox:
         self._cached_bytes = 0
         self._lock = threading.Lock()
         try:
-            self._idle = [WorkerProcess(backend)]
+            self._idle = [_start_worker(backend)]
         except OSError as err:
             raise ValueError(str(err)) from err
         (result,) = self._attempt({**_HARMLESS, "limits": asdict(Limits())}) or [(_FAILED,)]
@@ -193,7 +194,7 @@ class Sandbox:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         try:
-            worker = worker or WorkerProcess(self.backend)
+            worker = worker or _start_worker(self.backend)
         except OSError as err:
             logger.warning("%s", err)
             time.sleep(1.0)  # the machine may be out of memory or of processes for a moment
@@ -224,6 +225,10 @@ class Sandbox:
         self._cached_bytes += _size(results)
         while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
             self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
+
+
+def _start_worker(backend: Backend) -> WorkerProcess | RemoteWorker:
+    return RemoteWorker(backend) if backend.command is None else WorkerProcess(backend)
 
 
 def _size(results: list[list[Any]]) -> int:
@@ -259,7 +264,7 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
     Args:
         backend (`str`, defaults to `"auto"`):
             How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
-            `none` has to be named: it isolates nothing.
+            `none` has to be named, as it isolates nothing, and `remote`, as it costs money.
         num_workers (`int`, defaults to 1):
             Programs that run at the same time.
         cache (`bool`, defaults to `True`):
@@ -290,8 +295,8 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
 def _open_strongest(backends: dict[str, Backend], *, num_workers: int, cache: bool) -> Sandbox:
     """Open the first backend that isolates and works. Whether it does is found by starting it."""
     reasons = []
-    for name, backend in backends.items():
-        if name == "none":
+    for backend in backends.values():
+        if not backend.is_automatic:
             continue
         try:
             return Sandbox(backend, num_workers=num_workers, cache=cache)

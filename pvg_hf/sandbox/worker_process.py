@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.sandbox.backends import Backend
+from pvg_hf.sandbox.inside.boot import HEADER_BYTES, encode_frame
 
 _INSIDE = Path(__file__).parent / "inside"
 _START_SECONDS = 60.0
 _CLOSE_SECONDS = 5.0
-_SPARE_SECONDS = 30.0  # beyond the longest time that the worker itself allows a job
+SPARE_SECONDS = 30.0  # beyond the longest time that the worker itself allows a job
 _BUSY_FACTOR = 10  # as in `pvg_hf/sandbox/inside/relay.py`
 
 # What programs see. The hash seed, the locale and the time zone are fixed so that results are the same everywhere.
@@ -30,7 +31,7 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
 }
-PYTHON_ARGUMENTS = ("-s", "-S", "-B", "-P", "-X", "utf8")
+_PYTHON_ARGUMENTS = ("-s", "-S", "-B", "-P", "-X", "utf8")
 
 
 class WorkerProcess:
@@ -46,9 +47,8 @@ class WorkerProcess:
     """
 
     def __init__(self, backend: Backend):
-        code = (_INSIDE / "boot.py").read_text(encoding="utf-8")
         self._process = subprocess.Popen(
-            backend.command([*PYTHON_ARGUMENTS, "-c", code], ENVIRONMENT),
+            backend.command(worker_arguments(), ENVIRONMENT),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -57,8 +57,7 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C is for the game, which ends its workers itself
         )
         os.set_blocking(self._process.stdin.fileno(), False)
-        sources = module_sources(with_landlock=backend.confinement["readable"] is not None)
-        sent = self._send({"sources": sources, "confinement": dict(backend.confinement)}, _START_SECONDS)
+        sent = self._send(first_message(backend, is_interactive=True), _START_SECONDS)
         answer = self._receive(_START_SECONDS) if sent else None
         if answer != {"ready": True}:
             self._process.kill()
@@ -81,19 +80,12 @@ class WorkerProcess:
             program may have done. It must then be closed.
         """
         nonce = secrets.token_hex(16)
-        limits, num_cases = job["limits"], len(job["cases"])
-        seconds = _SPARE_SECONDS + _BUSY_FACTOR * limits["wall_seconds"] * (2 * num_cases + 1)
-        if not self._send({**job, "nonce": nonce}, _SPARE_SECONDS):
+        if not self._send({**job, "nonce": nonce}, SPARE_SECONDS):
             return None
-        answer = self._receive(seconds)
-        if not isinstance(answer, dict) or answer.get("nonce") != nonce:
-            return None
-        results = answer.get("results")
-        return results if isinstance(results, list) and len(results) == num_cases else None
+        return results_of(self._receive(longest_seconds(job)), nonce, len(job["cases"]))
 
     def _send(self, message: Mapping[str, Any], seconds: float) -> bool:
-        data = json.dumps(message).encode()
-        view = memoryview(len(data).to_bytes(4, "big") + data)
+        view = memoryview(encode_frame(message))
         deadline = time.monotonic() + seconds
         descriptor = self._process.stdin.fileno()
         while view:
@@ -108,12 +100,10 @@ class WorkerProcess:
     def _receive(self, seconds: float) -> Any:
         """The next message; `None` if the worker ends, hangs or says something else."""
         deadline = time.monotonic() + seconds
-        header = self._read(4, deadline)
-        data = self._read(int.from_bytes(header, "big"), deadline) if header is not None else None
-        if data is None:
-            return None
+        header = self._read(HEADER_BYTES, deadline)
         try:
-            return json.loads(data)
+            data = self._read(int(header, 16), deadline) if header is not None else None
+            return json.loads(data) if data is not None else None
         except (ValueError, RecursionError):
             return None
 
@@ -140,6 +130,30 @@ class WorkerProcess:
             self._process.wait()
         self._process.stdout.close()
         self._process.stderr.close()
+
+
+def worker_arguments() -> list[str]:
+    """Arguments of the Python that runs programs; it reads everything else from stdin."""
+    return [*_PYTHON_ARGUMENTS, "-c", (_INSIDE / "boot.py").read_text(encoding="utf-8")]
+
+
+def first_message(backend: Backend, *, is_interactive: bool) -> dict[str, Any]:
+    """Return what a worker is told first; `is_interactive` as in [`pvg_hf.sandbox.inside.relay.serve`]."""
+    sources = module_sources(with_landlock=backend.confinement["readable"] is not None)
+    return {"sources": sources, "confinement": dict(backend.confinement), "is_interactive": is_interactive}
+
+
+def longest_seconds(job: Mapping[str, Any]) -> float:
+    """The longest time that a worker takes for a job."""
+    return SPARE_SECONDS + _BUSY_FACTOR * job["limits"]["wall_seconds"] * (2 * len(job["cases"]) + 1)
+
+
+def results_of(answer: Any, nonce: str, num_cases: int) -> list[list[Any]] | None:
+    """Results in the answer to the job of this nonce; `None` if it is something else."""
+    if not isinstance(answer, dict) or answer.get("nonce") != nonce:
+        return None
+    results = answer.get("results")
+    return results if isinstance(results, list) and len(results) == num_cases else None
 
 
 def module_sources(*, with_landlock: bool) -> dict[str, str]:

@@ -8,6 +8,9 @@ import importlib.util
 import json
 import os
 import sys
+from typing import Any
+
+HEADER_BYTES = 8
 
 
 def read_exactly(descriptor: int, number: int) -> bytes:
@@ -20,6 +23,17 @@ def read_exactly(descriptor: int, number: int) -> bytes:
         parts.append(part)
         number -= len(part)
     return b"".join(parts)
+
+
+def encode_frame(message: Any) -> bytes:
+    """Return a message as it is sent: its length in eight hexadecimal digits and its JSON, in ASCII."""
+    data = json.dumps(message).encode()
+    return b"%0*x" % (HEADER_BYTES, len(data)) + data
+
+
+def read_frame(descriptor: int) -> Any:
+    """Return the next message of a descriptor; exit if it ends before."""
+    return json.loads(read_exactly(descriptor, int(read_exactly(descriptor, HEADER_BYTES), 16)))
 
 
 class SourceImporter:
@@ -42,8 +56,8 @@ class SourceImporter:
 
 
 if __name__ == "__main__":
-    sent = json.loads(read_exactly(0, int.from_bytes(read_exactly(0, 4), "big")))
+    sent = read_frame(0)
     sys.meta_path.insert(0, SourceImporter(sent["sources"]))
     from pvg_hf.sandbox.inside.relay import serve
 
-    serve(sent["confinement"])
+    serve(sent["confinement"], is_interactive=sent["is_interactive"])

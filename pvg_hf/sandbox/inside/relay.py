@@ -10,7 +10,7 @@ import time
 from itertools import count
 from typing import Any
 
-from pvg_hf.sandbox.inside.boot import read_exactly
+from pvg_hf.sandbox.inside.boot import encode_frame, read_frame
 from pvg_hf.sandbox.inside.confinement import drop_dumpable, prepare_confinement
 from pvg_hf.sandbox.inside.forker import FORK, KILL, REQUEST, STATUS, TOO_MANY, serve_forks
 
@@ -22,11 +22,11 @@ _PIECE = 1 << 16
 _numbers = count()  # of the programs of this worker
 
 
-def serve(settings: dict[str, Any]) -> None:
+def serve(settings: dict[str, Any], *, is_interactive: bool) -> None:
     """
     Answer the parent's jobs until it closes stdin or ends.
 
-    A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are
+    Unless `is_interactive`, stdin may be closed as soon as the jobs are sent, and all are still answered. A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are
     forked from have started: no program can know it.
     """
     inward, outward = os.dup(0), os.dup(1)
@@ -46,19 +46,18 @@ def serve(settings: dict[str, Any]) -> None:
         drop_dumpable()
     _write_frame(outward, {"ready": True})
     while True:
-        job = json.loads(read_exactly(inward, int.from_bytes(read_exactly(inward, 4), "big")))
-        results = run_job(job, ours, inward)
+        job = read_frame(inward)
+        results = run_job(job, ours, inward if is_interactive else None)
         _write_frame(outward, {"nonce": job["nonce"], "results": results})
 
 
 def _write_frame(descriptor: int, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode()
-    data = memoryview(len(data).to_bytes(4, "big") + data)
+    data = memoryview(encode_frame(message))
     while data:
         data = data[os.write(descriptor, data) :]
 
 
-def run_job(job: dict[str, Any], forker: socket.socket, parent: int) -> list[list[Any]]:
+def run_job(job: dict[str, Any], forker: socket.socket, parent: int | None) -> list[list[Any]]:
     """
     Run a program on its cases.
 
@@ -67,7 +66,7 @@ def run_job(job: dict[str, Any], forker: socket.socket, parent: int) -> list[lis
             `program`, `limits`, `seed`, and `cases`: mappings with `stdin`, or with `function` and `arguments`.
         forker (`socket.socket`):
             Connection to the process that forks programs.
-        parent (`int`):
+        parent (`int`, *optional*):
             Descriptor of the parent's pipe. Its end ends this process.
 
     Returns:
@@ -90,7 +89,9 @@ def _has_stalled(results: list[list[Any]], limits: dict[str, Any]) -> bool:
     return len(last) == limits["timeouts_in_a_row"] and all(result[0] == TIMED_OUT for result in last)
 
 
-def _run_script_case(job: dict[str, Any], case: dict[str, Any], forker: socket.socket, parent: int) -> list[Any]:
+def _run_script_case(
+    job: dict[str, Any], case: dict[str, Any], forker: socket.socket, parent: int | None
+) -> list[Any]:
     program = RunningProgram(job, case["stdin"], forker, parent)
     ended = program.wait(None)
     if ended is None:  # it sent something, which only says why it is about to fail
@@ -103,7 +104,7 @@ def _run_script_case(job: dict[str, Any], case: dict[str, Any], forker: socket.s
     return [kind, output, detail, program.seconds]
 
 
-def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, parent: int) -> list[list[Any]]:
+def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, parent: int | None) -> list[list[Any]]:
     """Call functions in one process until it ends or a case fails to answer."""
     started = time.monotonic()
     program = RunningProgram(job, None, forker, parent)
@@ -157,11 +158,11 @@ class RunningProgram:
             `program`, `limits` and `seed`.
         stdin (`str`, *optional*):
             What it reads, if it is run as a script.
-        forker (`socket.socket`), parent (`int`):
+        forker (`socket.socket`), parent (`int`, *optional*):
             As in [`run_job`].
     """
 
-    def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int):
+    def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int | None):
         self.limits, self.forker, self.parent = job["limits"], forker, parent
         self.output = bytearray()
         self._received = bytearray()
