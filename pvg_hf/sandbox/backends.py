@@ -37,6 +37,8 @@ class Backend:
             Why it cannot be tried on this machine, such as a program that is not installed.
         is_automatic (`bool`, defaults to `True`):
             Whether `auto` may take it: it isolates programs, and nobody pays for it.
+        keeps_environment (`bool`, defaults to `False`):
+            Whether the command is run with the environment variables of this process.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Backend:
     confinement: Mapping[str, Any] = field(default_factory=lambda: _OPEN)
     lacking: str | None = None
     is_automatic: bool = True
+    keeps_environment: bool = False
 
     @property
     def isolation(self) -> str:
@@ -100,9 +103,20 @@ def _bubblewrap(arguments: Sequence[str], environment: Mapping[str, str]) -> lis
     return [*command, "--", _python(), *arguments]
 
 
+def _engine() -> str | None:
+    """Docker, if its service is running here or `DOCKER_HOST` names one; podman, which needs none, otherwise."""
+    docker, podman = shutil.which("docker"), shutil.which("podman")
+    if docker is not None and ("DOCKER_HOST" in os.environ or Path("/var/run/docker.sock").exists()):
+        return docker
+    return podman or docker
+
+
 def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    engine = shutil.which("docker") or shutil.which("podman") or "docker"
-    command = [engine, "run", "--interactive", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL"]
+    engine = _engine() or "docker"
+    command = [engine, "run", "--interactive", "--rm", "--network", "none", "--cap-drop", "ALL"]
+    command += ["--read-only", "--ipc", "none"]  # `none` leaves out the writable /dev/shm
+    if Path(engine).name == "podman":
+        command += ["--read-only-tmpfs=false"]  # its /tmp would be writable
     command += [
         "--security-opt",
         "no-new-privileges",
@@ -126,7 +140,6 @@ def make_backends() -> dict[str, Backend]:
         None if find_spec("landlockpy") else "the package `landlockpy` is not installed (`pip install landlockpy`)"
     )
     no_bwrap = None if shutil.which("bwrap") else "`bwrap` is not installed (Debian: `apt-get install bubblewrap`)"
-    engine = shutil.which("docker") or shutil.which("podman")
     backends = (
         Backend(
             "bubblewrap",
@@ -152,7 +165,8 @@ def make_backends() -> dict[str, Backend]:
             "and filtered system calls.",
             _container,
             _FILTERED,
-            None if engine else "neither `docker` nor `podman` is installed",
+            None if _engine() else "neither `docker` nor `podman` is installed",
+            keeps_environment=True,  # the engine's own settings; programs see the variables of `ENVIRONMENT` only
         ),
         Backend(
             "remote",

@@ -52,7 +52,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
+            env=None if backend.keeps_environment else ENVIRONMENT,
             cwd="/",
             start_new_session=True,  # Ctrl-C is for the game, which ends its workers itself
         )
