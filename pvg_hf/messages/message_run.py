@@ -22,12 +22,12 @@ from pvg_hf.messages.message_report import write_message_report
 from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
 from pvg_hf.run.environment import git_revision, installed_version
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import differences
+from pvg_hf.run.resume import list_changes
 
 logger = logging.getLogger(__name__)
 
 # Keys that may change when a run is resumed.
-_FREE = ("output_dir", "save_steps", "report_to", "equilibrium", "judging")
+_FREE = ("output_dir", "save_steps", "report_to", "equilibrium", "judging", "controls")
 
 
 def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRunFolder:
@@ -72,12 +72,7 @@ def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -
     """
     if not folder.recipe.exists():
         return
-    changes = differences(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict())
-    lines = [
-        f"- `{key}`: {before!r} before, {now!r} now"
-        for key, (before, now) in changes.items()
-        if not key.startswith(_FREE)
-    ]
+    lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
     if lines:
         raise ValueError(
             f"The run `{recipe.name}` was started with another recipe:\n"

@@ -1,7 +1,7 @@
 """Checks whether a run may be resumed with a recipe, its problems and a number of processes."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
@@ -147,6 +147,23 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
     old, new = _leaves(before), _leaves(now)
     keys = sorted(old.keys() | new.keys())
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
+
+
+def list_changes(before: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()) -> list[str]:
+    """
+    Describe the settings that differ between two recipes, one line each.
+
+    Args:
+        before (`dict[str, Any]`), now (`dict[str, Any]`):
+            The recipes as nested mappings.
+        free (`Collection[str]`, *optional*, defaults to `()`):
+            Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
+    """
+    return [
+        f"- `{key}`: {old!r} before, {new!r} now"
+        for key, (old, new) in differences(before, now).items()
+        if not any(key == name or key.startswith(f"{name}.") for name in free)
+    ]
 
 
 def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:

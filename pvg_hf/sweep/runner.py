@@ -23,7 +23,7 @@ from pvg_hf.game.console import shows_progress
 from pvg_hf.game.play import play
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import differences
+from pvg_hf.run.resume import list_changes
 from pvg_hf.run.schedule import schedule
 from pvg_hf.sweep.cells import (
     Cell,
@@ -182,12 +182,7 @@ def _check_folder(recipe: Recipe, folder: SweepFolder) -> None:
     """
     if not folder.recipe.exists():
         return
-    changes = differences(load_recipe(folder.recipe).to_dict(), recipe.to_dict())
-    lines = [
-        f"- `{key}`: {before!r} before, {now!r} now"
-        for key, (before, now) in changes.items()
-        if not key.startswith(_GROWING)
-    ]
+    lines = list_changes(load_recipe(folder.recipe).to_dict(), recipe.to_dict(), _GROWING)
     if lines:
         raise ValueError(
             f"The sweep `{recipe.name}` was started with another recipe:\n"
