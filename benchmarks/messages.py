@@ -31,7 +31,7 @@ from pvg_hf.game.console import quiet_libraries
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.messages.game_modules import MessageGame
 from pvg_hf.messages.message_run import make_message_trainer
-from pvg_hf.messages.vectorized import StackedCell, train_stacked
+from pvg_hf.messages.vectorized import train_stacked
 
 EPSILON = 0.1
 PROVER_STEPS, VERIFIER_STEPS, BATCH = 10, 5, 64
@@ -47,9 +47,8 @@ def time_stacked(loaded: LoadedWorld, num_games: int, num_rounds: int) -> float:
     recipe = recipe_of(num_rounds)
     args = training_arguments(recipe, Path("unused"), "prover")
     games = [MessageGame(*make_players(recipe, loaded, seed), args.rules) for seed in range(num_games)]
-    cells = [StackedCell(seed, EPSILON) for seed in range(num_games)]
     started = time.perf_counter()
-    for _ in train_stacked(games, cells, loaded.train, args):
+    for _ in train_stacked(games, range(num_games), loaded.train, args):
         pass
     return num_games * num_rounds * (PROVER_STEPS + VERIFIER_STEPS) / (time.perf_counter() - started)
 

@@ -1,5 +1,6 @@
 """Effect of label noise on the equilibrium of a message game: one recipe over noise levels and seeds."""
 
+import copy
 import logging
 import time
 from collections.abc import Sequence
@@ -14,12 +15,13 @@ import pandas as pd
 import torch
 import yaml
 
-from pvg_hf.config.message_recipe import MessageRecipe, load_message_recipe
+from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_message_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing, write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.messages.building import LoadedWorld, open_world
 from pvg_hf.messages.game_modules import MessageGame
+from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import (
     MessageJudgement,
     acceptance_threshold,
@@ -28,17 +30,17 @@ from pvg_hf.messages.message_judge import (
     relative_distance,
     scores_of,
 )
-from pvg_hf.messages.seed_games import recipe_of, train_seeds
+from pvg_hf.messages.seed_games import train_seeds, with_noise
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import differences
+from pvg_hf.run.resume import list_changes
 from pvg_hf.sweep.workers import finish_cells, log_ends
 
 logger = logging.getLogger(__name__)
 
-CLEAN, WITHOUT = "prover", "none"
+WITHOUT: MessageSource = "none"
 
 # Keys that may change when a sweep is resumed.
-_FREE = ("output_dir", "equilibrium", "report_to", "save_steps", "controls")
+_FREE = ("output_dir", "equilibrium.levels", "equilibrium.vectorized", "report_to", "save_steps", "controls")
 
 
 @dataclass(frozen=True, order=True)
@@ -153,43 +155,41 @@ def play_level(recipe: MessageRecipe, level: NoiseLevel) -> None:
     folder, loaded = EquilibriumFolder.of(recipe), open_world(replace(recipe, controls=[]))
     started = time.monotonic()
     seeds = recipe.equilibrium.seeds if level == level.reference else passing_seeds(recipe)
-    games = train_seeds(recipe, loaded, CLEAN, seeds, level.epsilon)
+    noisy = with_noise(recipe, level.epsilon)
+    games = train_seeds(noisy, loaded, GAME, seeds)
     trained = time.monotonic() - started
-    results = {str(seed): _judged(recipe, loaded, folder, level, seed, game) for seed, game in zip(seeds, games)}
+    results = {
+        str(seed): _judged(replace(noisy, seed=seed), loaded, folder, level, game) for seed, game in zip(seeds, games)
+    }
     if level == level.reference:
         for seed, game in zip(seeds, train_seeds(recipe, loaded, WITHOUT, seeds)):
-            results[str(seed)][WITHOUT] = judge_game(game, loaded, recipe_of(recipe, seed)).to_dict()
+            results[str(seed)][WITHOUT] = judge_game(game, loaded, replace(noisy, seed=seed)).to_dict()
     seconds = {"training": trained, "all": time.monotonic() - started}
     write_json(folder.result(level), {"epsilon": level.epsilon, "seconds": seconds, "seeds": results})
 
 
 def _judged(
-    recipe: MessageRecipe,
-    loaded: LoadedWorld,
-    folder: EquilibriumFolder,
-    level: NoiseLevel,
-    seed: int,
-    game: MessageGame,
+    recipe: MessageRecipe, loaded: LoadedWorld, folder: EquilibriumFolder, level: NoiseLevel, game: MessageGame
 ) -> dict[str, Any]:
-    own = recipe_of(recipe, seed, level.epsilon)
+    """Judge a game by the recipe with its own seed and noise, and compare it with the clean game of the seed."""
     if level == level.reference:
-        with replacing(folder.clean_game(seed)) as path:
+        with replacing(folder.clean_game(recipe.seed)) as path:
             torch.save(game.state_dict(), path)
-    clean = _clean_game(folder, seed, game)
+    clean = _clean_game(folder, recipe.seed, game)
     decisions = [
-        scores_of(player, loaded.test) >= acceptance_threshold(recipe_of(recipe, seed, epsilon))
+        scores_of(player, loaded.test) >= acceptance_threshold(with_noise(recipe, epsilon))
         for player, epsilon in ((game, level.epsilon), (clean, 0.0))
     ]
-    figures = judge_game(game, loaded, own).figures
+    figures = judge_game(game, loaded, recipe).figures
     figures["decision_change"] = Figure(
         float((decisions[0] != decisions[1]).double().mean()), None, None, len(decisions[0])
     )
     figures["parameter_distance"] = Figure(relative_distance(game, clean), None, None, 1)
-    return {CLEAN: MessageJudgement(figures).to_dict()}
+    return {GAME: MessageJudgement(figures).to_dict()}
 
 
 def _clean_game(folder: EquilibriumFolder, seed: int, like: MessageGame) -> MessageGame:
-    game = MessageGame(type(like.prover)(like.prover.config), type(like.verifier)(like.verifier.config), like.rules)
+    game = copy.deepcopy(like)
     game.load_state_dict(torch.load(folder.clean_game(seed), weights_only=True))
     return game.eval()
 
@@ -198,7 +198,7 @@ def passing_seeds(recipe: MessageRecipe) -> list[int]:
     """Return the seeds whose clean game passes the gate."""
     found = read_json(EquilibriumFolder.of(recipe).result(NoiseLevel(0.0)))["seeds"]
     judged = {
-        int(seed): [MessageJudgement.from_dict(values[source]) for source in (CLEAN, WITHOUT)]
+        int(seed): [MessageJudgement.from_dict(values[source]) for source in (GAME, WITHOUT)]
         for seed, values in found.items()
     }
     return [seed for seed in recipe.equilibrium.seeds if seed in judged and passes_gate(*judged[seed])]
@@ -217,7 +217,7 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
         if not folder.result(level).exists():
             continue
         for seed, values in read_json(folder.result(level))["seeds"].items():
-            figures = {name: figure["value"] for name, figure in values[CLEAN].items()}
+            figures = {name: figure["value"] for name, figure in values[GAME].items()}
             row = {"epsilon": level.epsilon, "seed": int(seed), "passes": int(seed) in passing, **figures}
             if WITHOUT in values:
                 row["accuracy_without"] = values[WITHOUT]["accuracy"]["value"]
@@ -229,7 +229,7 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
 
 def _headline(recipe: MessageRecipe, level: NoiseLevel) -> str:
     found = read_json(EquilibriumFolder.of(recipe).result(level))
-    accuracies = [values[CLEAN]["accuracy"]["value"] for values in found["seeds"].values()]
+    accuracies = [values[GAME]["accuracy"]["value"] for values in found["seeds"].values()]
     return f"mean accuracy {np.mean(accuracies):.3f} in {found['seconds']['all']:.0f} s"
 
 
@@ -244,18 +244,12 @@ def _check(recipe: MessageRecipe, folder: EquilibriumFolder) -> None:
         raise ValueError("`noise` sets a rate, but `equilibrium.levels` varies it: leave the rate out.")
     if not folder.recipe.exists():
         return
-    changes = differences(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict())
-    lines = [
-        f"- `{key}`: {old!r} before, {new!r} now" for key, (old, new) in changes.items() if not key.startswith(_FREE)
-    ]
-    old_seeds = load_message_recipe(folder.recipe).equilibrium.seeds
-    if lines or old_seeds != recipe.equilibrium.seeds:
-        lines += [f"- `equilibrium.seeds`: {old_seeds} before"] if old_seeds != recipe.equilibrium.seeds else []
+    lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
+    if lines:
         raise ValueError(
             f"The sweep `{folder.root.name}` was started with another recipe:\n"
             + "\n".join(lines)
-            + "\nGive this one another "
-            "`name`. Only levels may be added or removed."
+            + "\nGive this one another `name`. Only levels may be added or removed."
         )
 
 

@@ -1,12 +1,14 @@
 """Arguments of [`~pvg_hf.messages.stackelberg_trainer.StackelbergTrainer`]."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from transformers import TrainingArguments
+import torch
+from transformers import TrainingArguments, get_scheduler
 
 from pvg_hf.config.fields import default_of
-from pvg_hf.config.message_recipe import LabelNoise, StackelbergSection
+from pvg_hf.config.message_recipe import LabelNoise, MessageSource, StackelbergSection
 from pvg_hf.config.noise_section import RateSchedule, check_rates
 from pvg_hf.losses import UNBOUNDED_CORRECTIONS
 from pvg_hf.messages.game_clock import TurnPlan
@@ -28,8 +30,6 @@ TRAINER_OPTIONS = {
 }
 
 UNROLLED_OPTIMISERS = ("adamw_torch", "adamw_torch_fused", "sgd")
-_MESSAGE_SOURCES = ("prover", "none", "witness")
-_RESAMPLES = ("fixed", "epoch", "step")
 
 
 def _default(key: str) -> Any:
@@ -128,8 +128,9 @@ class StackelbergConfig(TrainingArguments):
     def __post_init__(self):
         check_options(self, StackelbergSection, *GAME_OPTIONS)
         check_options(self, LabelNoise, noise_resample="resample")
-        if self.message_source not in _MESSAGE_SOURCES:
-            raise ValueError(f"`message_source` is `{self.message_source}`; allowed: {', '.join(_MESSAGE_SOURCES)}.")
+        sources = get_args(MessageSource)
+        if self.message_source not in sources:
+            raise ValueError(f"`message_source` is `{self.message_source}`; allowed: {', '.join(sources)}.")
         if isinstance(self.noise_schedule, RateSchedule):
             self.noise_schedule = dict(vars(self.noise_schedule))
         check_rates(self.noise_rho0, self.noise_rho1)
@@ -161,8 +162,12 @@ class StackelbergConfig(TrainingArguments):
 
     def rates_at(self, round_index: int) -> tuple[float, float]:
         """Return the injected rates `(rho0, rho1)` of a round."""
-        factor = RateSchedule(**self.noise_schedule).factor(round_index) if self.noise_schedule else 1.0
+        factor = self.noise_factor(round_index)
         return self.noise_rho0 * factor, self.noise_rho1 * factor
+
+    def noise_factor(self, round_index: int) -> float:
+        """Return the factor of the rates in a round, by the schedule."""
+        return RateSchedule(**self.noise_schedule).factor(round_index) if self.noise_schedule else 1.0
 
     def of_player(self, player: str, name: str) -> Any:
         """Return an argument of the optimiser for a player, e.g. `learning_rate`."""
@@ -198,3 +203,11 @@ class StackelbergConfig(TrainingArguments):
                 "`leader_gradient=unrolled` needs whole batches in one process: set `gradient_accumulation_steps` to 1 and start one "
                 "process."
             )
+
+
+def rate_factor(args: StackelbergConfig, player: str) -> Callable[[int], float]:
+    """Return the schedule of a player's learning rate: the factor after a number of its steps."""
+    steps = max(1, args.plan.player_steps(player))
+    unused = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)  # a scheduler needs an optimiser
+    kind = args.of_player(player, "lr_scheduler_type")
+    return get_scheduler(kind, unused, args.get_warmup_steps(steps), steps).lr_lambdas[0]

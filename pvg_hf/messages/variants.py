@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.messages.building import open_world
 from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import judge_game
-from pvg_hf.messages.seed_games import recipe_of, train_seeds
+from pvg_hf.messages.seed_games import train_seeds
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +56,15 @@ def compare_variants(
 
 def _rows(name: str, path: Path, overrides: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, object]]:
     recipe = load_message_recipe(path, overrides)
-    loaded, epsilon = open_world(recipe), recipe.noise.epsilon or 0.0
+    loaded = open_world(recipe)
     for source in (GAME, *recipe.controls):
         started = time.monotonic()
-        games = train_seeds(recipe, loaded, source, seeds, epsilon)
+        games = train_seeds(recipe, loaded, source, seeds)
         seconds = time.monotonic() - started
         logger.info("%s, message %s: %d seeds in %.0f s", name, source, len(seeds), seconds)
         for seed, game in zip(seeds, games):
             row = {"variant": name, "message": source, "seed": seed, "seconds": round(seconds, 1)}
-            for key, figure in judge_game(game, loaded, recipe_of(recipe, seed, epsilon)).figures.items():
+            for key, figure in judge_game(game, loaded, replace(recipe, seed=seed)).figures.items():
                 row |= {key: figure.value, f"{key}_low": figure.low, f"{key}_high": figure.high}
             yield row
 

@@ -1,4 +1,4 @@
-"""Trains several games of one recipe at once, one per seed and noise level, as a single batched computation."""
+"""Trains several games of one recipe at once, one per seed, as a single batched computation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,31 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 from torch.func import stack_module_state, vmap
-from transformers import Trainer, get_scheduler
+from transformers import Trainer
 
-from pvg_hf.messages.game_modules import Columns, MessageGame, Params
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.messages.game_modules import PLAYERS, Columns, MessageGame, Params
 from pvg_hf.messages.problem_data import LABELS, ROW_INDEX, ProblemData, epoch_order, noise_draws
-from pvg_hf.messages.stackelberg_config import StackelbergConfig
-
-
-@dataclass(frozen=True)
-class StackedCell:
-    """
-    A game among those that are trained together.
-
-    Args:
-        seed (`int`):
-            Seed of the order of the problems and of the noise.
-        epsilon (`float`):
-            Rate of flipped labels, in [0, .5).
-    """
-
-    seed: int
-    epsilon: float
+from pvg_hf.messages.stackelberg_config import StackelbergConfig, rate_factor
+from pvg_hf.noise.rates import flip_labels_by_uniforms
 
 
 def train_stacked(
-    games: Sequence[MessageGame], cells: Sequence[StackedCell], train: ProblemData, args: StackelbergConfig
+    games: Sequence[MessageGame], seeds: Sequence[int], train: ProblemData, args: StackelbergConfig
 ) -> Iterator[dict[str, list[float]]]:
     """
     Train several games in place, with the results of [`~pvg_hf.messages.stackelberg_trainer.StackelbergTrainer`] for each, up to
@@ -38,45 +24,47 @@ def train_stacked(
 
     Args:
         games (`Sequence[MessageGame]`):
-            Games of equal architecture.
-        cells (`Sequence[StackedCell]`):
-            Seed and noise of each game. They replace those of `args`.
+            Games of equal architecture, on the CPU.
+        seeds (`Sequence[int]`):
+            Seed of each game, for the order of its problems and its noise; they replace those of `args`.
         train ([`~pvg_hf.messages.problem_data.ProblemData`]):
             The problems.
         args ([`StackelbergConfig`]):
-            Settings of the training, without devices, logging and checkpoints.
+            Settings of the training, with the noise of all games. Device, logging and checkpoints are not used.
 
     Yields:
         `dict[str, list[float]]`: after each round, `prover_loss` and `verifier_loss` of each game at the last step of the player.
 
     Raises:
-        ValueError: for `prover_steps=best_response` or an unrolled gradient, whose steps differ between games; or for a
-            correction if the noise levels differ.
+        ValueError: for `prover_steps=best_response` or an unrolled gradient, whose steps differ between games.
         FloatingPointError: if a loss is not finite.
     """
-    _check_stackable(cells, args)
+    if args.prover_steps == "best_response" or args.leader_gradient == "unrolled":
+        raise ValueError(
+            "Games with `prover_steps: best_response` or `leader_gradient: unrolled` cannot be trained together, as their steps "
+            "differ; set `equilibrium.vectorized: false`."
+        )
     stacked = _StackedGames(games, args)
-    batches = _stacked_batches(cells, train, args)
+    batches = _stacked_batches(seeds, train, args)
     plan = args.plan
+    turns = [("prover",)] * plan.prover_steps + [("verifier",)] * plan.verifier_steps
+    if plan.is_simultaneous:
+        turns = [PLAYERS] * len(turns)
     for round_index in range(plan.num_rounds):
-        rates = [(cell.epsilon * _factor(args, round_index),) * 2 for cell in cells]
         last = {}
-        for _ in range(plan.prover_steps):
-            last |= stacked.step(("prover", "verifier") if plan.is_simultaneous else ("prover",), next(batches), rates)
-        for _ in range(plan.verifier_steps):
-            last |= stacked.step(
-                ("prover", "verifier") if plan.is_simultaneous else ("verifier",), next(batches), rates
-            )
-        if not all(torch.isfinite(loss).all() for loss in last.values()):
-            raise FloatingPointError(f"A loss is not finite in round {round_index}. Lower `learning_rate`.")
+        with torch.random.fork_rng(devices=[]):  # for dropout and discrete messages
+            torch.manual_seed(derive_seed(seeds[0], "messages", "draws of a round", round_index))
+            for players in turns:
+                last |= stacked.step(players, next(batches), args.rates_at(round_index))
+        for player, loss in last.items():
+            if not torch.isfinite(loss).all():
+                broken = [seed for seed, is_finite in zip(seeds, torch.isfinite(loss).tolist()) if not is_finite]
+                raise FloatingPointError(
+                    f"The {player}'s loss is not finite in round {round_index} with the seed(s) {broken}. Lower `learning_rate`, or "
+                    "check the data."
+                )
         yield {f"{player}_loss": loss.tolist() for player, loss in last.items()}
     stacked.unstack(games)
-
-
-def _factor(args: StackelbergConfig, round_index: int) -> float:
-    """The schedule's factor of the noise rates."""
-    clean = StackelbergConfig.rates_at(args, round_index)[0]
-    return clean / args.noise_rho0 if args.noise_rho0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -87,30 +75,20 @@ class _StackedBatch:
     labels: torch.Tensor
     draws: torch.Tensor
 
-    def noisy_labels(self, rates: Sequence[tuple[float, float]]) -> torch.Tensor:
-        """Return the labels, flipped at each game's rates, as in [`~pvg_hf.noise.rates.flip_labels_by_uniforms`]."""
-        rho0, rho1 = torch.tensor(rates, dtype=self.draws.dtype).T[..., None]  # (num_games, 1)
-        is_one = self.labels == 1
-        return (is_one ^ torch.where(is_one, self.draws < rho1, self.draws < rho0)).float()
 
-
-def _stacked_batches(
-    cells: Sequence[StackedCell], train: ProblemData, args: StackelbergConfig
-) -> Iterator[_StackedBatch]:
+def _stacked_batches(seeds: Sequence[int], train: ProblemData, args: StackelbergConfig) -> Iterator[_StackedBatch]:
     """Yield the batches of all games, epoch by epoch, endlessly."""
     num_rows, size, step, epoch = len(train), args.per_device_train_batch_size, 0, 0
     columns = {name: column for name, column in train.columns.items() if name not in (LABELS, ROW_INDEX)}
     every, draws = torch.arange(num_rows), None
     while True:
-        orders = torch.stack([torch.from_numpy(epoch_order(num_rows, cell.seed, epoch)) for cell in cells])
+        orders = torch.stack([torch.from_numpy(epoch_order(num_rows, seed, epoch)) for seed in seeds])
         for start in range(0, num_rows, size):
             rows = orders[:, start : start + size]
             is_new = args.noise_resample == "step" or (args.noise_resample == "epoch" and start == 0)
             if draws is None or is_new:
-                of_cells = [
-                    noise_draws(every, num_rows, cell.seed, args.noise_resample, epoch, step) for cell in cells
-                ]
-                draws = torch.stack(of_cells)  # (num_games, num_rows)
+                of_games = [noise_draws(every, num_rows, seed, args.noise_resample, epoch, step) for seed in seeds]
+                draws = torch.stack(of_games)  # (num_games, num_rows)
             problems = {name: column[rows] for name, column in columns.items()}
             yield _StackedBatch(problems, train.columns[LABELS][rows], draws.gather(1, rows))
             step += 1
@@ -123,18 +101,17 @@ class _StackedGames:
     def __init__(self, games: Sequence[MessageGame], args: StackelbergConfig):
         self.args, self.base = args, games[0].train()
         self.states = {
-            player: stack_module_state([game.get_submodule(player) for game in games])
-            for player in ("prover", "verifier")
+            player: stack_module_state([game.get_submodule(player) for game in games]) for player in PLAYERS
         }
         self.optimizers = {player: self._make_optimizer(player) for player in self.states}
-        self.factors = {player: self._rate_factor(player) for player in self.states}
+        self.factors = {player: rate_factor(args, player) for player in self.states}
         self.taken = dict.fromkeys(self.states, 0)
         self.has_draws = any(isinstance(module, nn.Dropout) for module in self.base.modules()) or (
             self.base.prover.config.message_form == "discrete"
         )
 
     def step(
-        self, players: Sequence[str], batch: _StackedBatch, rates: Sequence[tuple[float, float]]
+        self, players: Sequence[str], batch: _StackedBatch, rates: tuple[float, float]
     ) -> dict[str, torch.Tensor]:
         """Take a step with the players, all at the same point, and return the losses before it, of shape `(num_games,)`."""
         losses = {player: self._losses(player, batch, rates) for player in players}
@@ -147,15 +124,15 @@ class _StackedGames:
             self._update(player)
         return {player: loss.detach() for player, loss in losses.items()}
 
-    def _losses(self, player: str, batch: _StackedBatch, rates: Sequence[tuple[float, float]]) -> torch.Tensor:
+    def _losses(self, player: str, batch: _StackedBatch, rates: tuple[float, float]) -> torch.Tensor:
         other = "verifier" if player == "prover" else "prover"
         self.base.get_submodule(player).train()
         self.base.get_submodule(other).eval()
         params = {player: self._params(player), other: {k: v.detach() for k, v in self._params(other).items()}}
-        labels = batch.noisy_labels(rates) if player == "verifier" else batch.labels
+        labels = batch.labels if player == "prover" else flip_labels_by_uniforms(batch.labels, batch.draws, rates)
         if self.args.plan.prover_steps == 0:
             params["prover"] = {}
-        loss = self._prover_loss if player == "prover" else self._verifier_loss(rates[0])
+        loss = self._prover_loss if player == "prover" else self._verifier_loss(rates)
         mapped = vmap(loss, randomness="different" if self.has_draws else "error")
         return mapped(params["prover"], params["verifier"], dict(batch.problems), labels)
 
@@ -206,12 +183,6 @@ class _StackedGames:
         groups = [{"params": values, "weight_decay": value} for value, values in parts if values]
         return optimizer_class(groups, **options)
 
-    def _rate_factor(self, player: str) -> Callable[[int], float]:
-        steps = max(1, self.args.plan.player_steps(player))
-        unused = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-        kind = self.args.of_player(player, "lr_scheduler_type")
-        return get_scheduler(kind, unused, self.args.get_warmup_steps(steps), steps).lr_lambdas[0]
-
     @torch.no_grad()
     def unstack(self, games: Sequence[MessageGame]) -> None:
         """Copy the parameters back."""
@@ -219,15 +190,3 @@ class _StackedGames:
             for name, value in params.items():
                 for game, own in zip(games, value):
                     game.get_submodule(player).get_parameter(name).copy_(own)
-
-
-def _check_stackable(cells: Sequence[StackedCell], args: StackelbergConfig) -> None:
-    if args.prover_steps == "best_response" or args.leader_gradient == "unrolled":
-        raise ValueError(
-            "Games with `prover_steps: best_response` or `leader_gradient: unrolled` cannot be trained together, as their steps "
-            "differ; set `equilibrium.vectorized: false`."
-        )
-    if args.correction != "none" and len({cell.epsilon for cell in cells}) > 1:
-        raise ValueError(
-            f"`correction` is `{args.correction}`, so that games that are trained together need equal noise."
-        )

@@ -72,10 +72,12 @@ def test_rates_in_the_recipe_are_an_error(tmp_path):
 
 
 def test_games_are_the_same_trained_together_and_alone():
-    together, alone = (small_recipe(f"equilibrium.vectorized={value}") for value in ("true", "false"))
+    together, alone = (
+        small_recipe("noise.epsilon=0.2", f"equilibrium.vectorized={value}") for value in ("true", "false")
+    )
     loaded = open_world(together)
     for ours, theirs in zip(
-        train_seeds(together, loaded, "prover", [0, 1], 0.2), train_seeds(alone, loaded, "prover", [0, 1], 0.2)
+        train_seeds(together, loaded, "prover", [0, 1]), train_seeds(alone, loaded, "prover", [0, 1])
     ):
         for a, b in zip(ours.parameters(), theirs.parameters()):
             assert np.allclose(a.detach(), b.detach(), atol=2e-4)
