@@ -187,14 +187,23 @@ def _call(player: nn.Module, params: Params | None, columns: Columns) -> torch.T
 @contextmanager
 def frozen(player: nn.Module) -> Iterator[None]:
     """Within the block, a player is in evaluation mode, and its parameters get no gradient; one through them flows on."""
-    was_training = player.training
     trained = [parameter for parameter in player.parameters() if parameter.requires_grad]
-    player.eval()
     for parameter in trained:
         parameter.requires_grad_(False)
+    try:
+        with evaluating(player):
+            yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+@contextmanager
+def evaluating(player: nn.Module) -> Iterator[None]:
+    """Within the block, a player is in evaluation mode; its gradients are not affected."""
+    was_training = player.training
+    player.eval()
     try:
         yield
     finally:
         player.train(was_training)
-        for parameter in trained:
-            parameter.requires_grad_(True)

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import EvalPrediction, Trainer, TrainerCallback, get_scheduler
+from transformers import EvalPrediction, Trainer, TrainerCallback
 
 from pvg_hf.messages.game_clock import GameClock
-from pvg_hf.messages.game_modules import PLAYERS, MessageGame
+from pvg_hf.messages.game_modules import PLAYERS, MessageGame, evaluating
 from pvg_hf.messages.message_diagnostics import MESSAGE_VARIANTS, diagnose, vary_message
 from pvg_hf.messages.player_base import MessageProverModel, MessageVerifierModel
 from pvg_hf.messages.problem_data import LABELS, ROW_INDEX, Batch, EpochOrder, collate_problems, noise_draws
-from pvg_hf.messages.stackelberg_config import StackelbergConfig
+from pvg_hf.messages.stackelberg_config import StackelbergConfig, rate_factor
 from pvg_hf.messages.unrolling import Snapshot, StepRule, repeat_steps, take_snapshot
 from pvg_hf.noise.rates import flip_labels_by_uniforms
 
@@ -120,7 +120,8 @@ class StackelbergTrainer(Trainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):
         self.clock = GameClock(self.args.plan)
-        self._snapshots.clear()
+        for kept in (self._logged, self._step_losses, self._snapshots):
+            kept.clear()
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
@@ -138,8 +139,8 @@ class StackelbergTrainer(Trainer):
         return self.optimizer
 
     def _parameter_groups(self, model: nn.Module, player: str, decayed: set[str]) -> list[dict[str, Any]]:
-        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and f"{player}." in f"{name}."]
-        named = [(name, p) for name, p in named if name.removeprefix("module.").startswith(f"{player}.")]
+        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        named = [(name, p) for name, p in trained if name.removeprefix("module.").startswith(f"{player}.")]
         rate, decay = (self.args.of_player(player, name) for name in ("learning_rate", "weight_decay"))
         parts = (
             (decay, [p for name, p in named if name in decayed]),
@@ -150,7 +151,7 @@ class StackelbergTrainer(Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
         if self.lr_scheduler is None:
             optimizer = optimizer or self.optimizer
-            factors = {player: self._rate_factor(player) for player in PLAYERS}
+            factors = {player: rate_factor(self.args, player) for player in PLAYERS}
             lambdas = [
                 lambda _, player=group["player"]: factors[player](self.clock.totals[player])
                 for group in optimizer.param_groups
@@ -159,30 +160,19 @@ class StackelbergTrainer(Trainer):
             self._created_lr_scheduler = True
         return self.lr_scheduler
 
-    def _rate_factor(self, player: str):
-        """Return the schedule of a player as a function of the number of its steps."""
-        steps = max(1, self.args.plan.player_steps(player))
-        unused = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-        kind = self.args.of_player(player, "lr_scheduler_type")
-        return get_scheduler(kind, unused, self.args.get_warmup_steps(steps), steps).lr_lambdas[0]
-
     def _get_train_sampler(self, train_dataset=None):
         rows = self.train_dataset if train_dataset is None else train_dataset
         return EpochOrder(len(rows), self.args.data_seed if self.args.data_seed is not None else self.args.seed)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         problems, labels, rows = _split(inputs)
-        if not self.model.training:
-            loss = self.game.verifier_loss(problems, labels)
-            return (loss, {"loss": loss}) if return_outputs else loss
         turn, rates = self.clock.turn, self.args.rates_at(self.clock.round_index)
         noisy = labels if turn == "prover" else self._noisy_labels(labels, rows, rates)
-        if turn == "verifier" and self._snapshots and self.args.leader_gradient == "unrolled":
+        if self.args.leader_gradient == "unrolled" and turn == "prover":
+            self._record_prover(problems)
+        if self.args.leader_gradient == "unrolled" and turn == "verifier" and self._snapshots:
             losses = {"verifier": self._anticipating_loss(problems, noisy, rates)}
         else:
-            if turn == "prover" and self.args.leader_gradient == "unrolled":
-                norm = self.args.of_player("prover", "max_grad_norm")
-                self._snapshots.append(take_snapshot(self.game.prover, self._plain_optimizer, problems, norm))
             losses = model(turn, problems, noisy, rates)
         for player, loss in losses.items():
             self._step_losses[player].append(loss.detach())
@@ -210,8 +200,21 @@ class StackelbergTrainer(Trainer):
         self._logged["flipped"].append(float((noisy != labels.cpu()).float().mean()))
         return noisy.to(labels.device)
 
+    def _record_prover(self, problems: Batch) -> None:
+        """Keep the prover's state before a step. Steps of earlier rounds answered another verifier and are forgotten."""
+        if self.clock.prover_taken == 0:
+            self._snapshots.clear()
+        norm = self.args.of_player("prover", "max_grad_norm")
+        optimizer = self.callback_handler.optimizer.optimizer  # without accelerate's wrapper
+        self._snapshots.append(take_snapshot(self.game.prover, optimizer, problems, norm))
+
     def _anticipating_loss(self, problems: Batch, labels: torch.Tensor, rates: tuple[float, float]) -> torch.Tensor:
-        """The verifier's loss at the prover's parameters after its last steps, as a function of the verifier's parameters."""
+        """
+        Return the verifier's loss at the prover's parameters after its last steps, as a function of the verifier's parameters.
+
+        The steps are repeated against the current verifier, with new draws of dropout and discrete messages. As in each
+        player's own steps, the other player is in evaluation mode.
+        """
         game = self.game
 
         def prover_loss(params, batch):
@@ -219,26 +222,35 @@ class StackelbergTrainer(Trainer):
                 batch, prover_params=params, verifier_params=dict(game.verifier.named_parameters())
             )
 
-        params = repeat_steps(prover_loss, list(self._snapshots))
-        return game.verifier_loss(problems, labels, rates, prover_params=params)
-
-    @property
-    def _plain_optimizer(self) -> torch.optim.Optimizer:
-        return self.callback_handler.optimizer.optimizer
+        with evaluating(game.verifier):
+            params = repeat_steps(prover_loss, list(self._snapshots))
+        with evaluating(game.prover):
+            return game.verifier_loss(problems, labels, rates, prover_params=params)
 
     def _clip_grad_norm(self, model):
+        self.accelerator.unscale_gradients()  # once for both players: of scaled gradients, a second call is an error
         norms = {}
         for player in PLAYERS:
             params = [p for p in self.game.get_submodule(player).parameters() if p.grad is not None]
             if params:
                 limit = self.args.of_player(player, "max_grad_norm") or float("inf")
-                norms[player] = self.accelerator.clip_grad_norm_(params, limit)
+                norms[player] = nn.utils.clip_grad_norm_(params, limit)
                 self._logged[f"{player}_grad_norm"].append(float(norms[player]))
         return max(norms.values())
 
+    def clip_players(self) -> None:
+        """Clip the gradients if [`~transformers.Trainer`] does not, as the verifier has no limit; the prover may have one."""
+        if self.args.max_grad_norm == 0:
+            self._clip_grad_norm(self.model)
+
     def end_step(self) -> None:
         """Count the optimiser step that was just taken."""
-        means = {player: float(torch.stack(losses).mean()) for player, losses in self._step_losses.items() if losses}
+        means = {
+            # All processes must agree on when the prover's turn ends.
+            player: float(self.accelerator.reduce(torch.stack(losses).mean(), reduction="mean"))
+            for player, losses in self._step_losses.items()
+            if losses
+        }
         self._step_losses.clear()
         for player, value in means.items():
             self._logged[f"{player}_loss"].append(value)
@@ -269,7 +281,8 @@ class StackelbergTrainer(Trainer):
         scores, message, *varied = prediction.predictions
         figures = diagnose(scores, prediction.label_ids, message, dict(zip(MESSAGE_VARIANTS, varied)))
         if self._user_metrics is not None:
-            figures |= self._user_metrics(EvalPrediction(predictions=scores, label_ids=prediction.label_ids))
+            rest = {"inputs": prediction.inputs, "losses": prediction.losses}
+            figures |= self._user_metrics(EvalPrediction(predictions=scores, label_ids=prediction.label_ids, **rest))
         return figures
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -294,7 +307,12 @@ class StackelbergTrainer(Trainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        state = torch.load(Path(checkpoint, _STATE), map_location=self.args.device, weights_only=True)
+        file = Path(checkpoint, _STATE)
+        if not file.exists():
+            raise ValueError(
+                f"{checkpoint} has no {_STATE}, the state of the game: checkpoints that are resumed are saved without `save_only_model`."
+            )
+        state = torch.load(file, map_location=self.args.device, weights_only=True)
         self.clock.load_state_dict(state["clock"])
         self._logged.update(state["logged"])
         for values in state["snapshots"]:
@@ -306,6 +324,10 @@ class _ClockCallback(TrainerCallback):
 
     def __init__(self, trainer: StackelbergTrainer):
         self.trainer = trainer
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self.trainer.clip_players()
+        return control
 
     def on_optimizer_step(self, args, state, control, **kwargs):
         self.trainer.end_step()

@@ -7,10 +7,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers.training_args import OptimizerNames
 
 from pvg_hf import StackelbergConfig, StackelbergTrainer
 from pvg_hf.messages.building import make_players, open_world, training_arguments
+from pvg_hf.messages.game_modules import PLAYERS
 from pvg_hf.messages.mlp_players import MessageMLPProver, MessageMLPVerifier
+from pvg_hf.messages.unrolling import repeat_steps
 from tests.support.message_games import small_recipe
 
 
@@ -102,6 +105,39 @@ def test_players_have_their_own_settings(tmp_path):
     }
     # After all steps, a linear schedule is at 0 and a constant one where it was.
     assert {(group["player"], group["lr"]) for group in groups} == {("prover", 0.0), ("verifier", 1e-3)}
+
+
+def test_the_prover_is_clipped_although_the_verifier_is_not(tmp_path):
+    limits = ["training.max_grad_norm=0.0", "training.prover_max_grad_norm=0.001", "training.weight_decay=0.0"]
+    trainer = make_trainer(tmp_path, *limits, "training.learning_rate=1.0", "training.num_rounds=1", logging_steps=5)
+    trainer.args.optim = OptimizerNames.SGD
+    before = {name: parameter.detach().clone() for name, parameter in trainer.game.named_parameters()}
+    trainer.train()
+    moved = dict.fromkeys(PLAYERS, 0.0)
+    for name, parameter in trainer.game.named_parameters():
+        moved[name.split(".")[0]] += (parameter - before[name]).detach().square().sum().item()
+    # Three steps of at most .001 each, at a learning rate of 1.
+    assert 0 < moved["prover"] ** 0.5 <= 0.003 * (1 + 1e-4)
+    first = trainer.state.log_history[0]
+    assert first["prover_grad_norm"] > 0.001  # before clipping
+    assert moved["verifier"] ** 0.5 > 0.003
+    assert first["verifier_grad_norm"] > 0
+
+
+def test_the_verifier_anticipates_the_steps_of_the_current_round(tmp_path):
+    settings = ["training.leader_gradient=unrolled", "training.unroll_steps=5", "training.prover_learning_rate=0.01"]
+    trainer = make_trainer(tmp_path, *settings, "training.learning_rate=0.0")
+    trainer.train()
+    game, snapshots = trainer.game, list(trainer._snapshots)
+    assert len(snapshots) == 3  # the steps of a round
+
+    def loss(params, batch):
+        return game.prover_loss(batch, prover_params=params, verifier_params=dict(game.verifier.named_parameters()))
+
+    # The verifier did not move, so that the repeated steps lead to the prover as it is.
+    repeated = repeat_steps(loss, snapshots)
+    for name, parameter in game.prover.named_parameters():
+        assert torch.allclose(repeated[name], parameter, atol=1e-6), name
 
 
 def test_without_weight_decay_all_parameters_are_trained(tmp_path):
@@ -214,14 +250,46 @@ def test_a_resumed_game_has_the_same_bytes(tmp_path, overrides, stopped_at):
     assert logs[0] == logs[1]
 
 
-def test_early_stopping_and_the_best_checkpoint(tmp_path):
-    settings = {"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 5}
-    settings |= {"load_best_model_at_end": True, "metric_for_best_model": "eval_accuracy", "greater_is_better": True}
+BEST = {"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 5}
+BEST |= {"load_best_model_at_end": True, "metric_for_best_model": "eval_score", "greater_is_better": True}
+
+
+def worse_and_worse():
+    """Metrics of which the second evaluation is the best one."""
+    scores = iter([0.5, 0.9, 0.3, 0.2, 0.1])
+    return lambda prediction: {"score": next(scores)}
+
+
+def test_early_stopping(tmp_path):
     stop = EarlyStoppingCallback(early_stopping_patience=1)
-    recipe = ["training.num_rounds=10", "training.learning_rate=0.0"]
-    trainer = make_trainer(tmp_path, *recipe, callbacks=[stop], **settings)
+    recipe = ["training.num_rounds=10"]
+    trainer = make_trainer(tmp_path, *recipe, callbacks=[stop], compute_metrics=worse_and_worse(), **BEST)
     trainer.train()
-    assert trainer.state.global_step == 10  # the second evaluation is not better
+    assert trainer.state.global_step == 15  # the third evaluation is not better
+    assert trainer.state.best_global_step == 10
+
+
+def test_the_best_model_is_loaded_and_saved_at_the_end(tmp_path):
+    trainer = make_trainer(
+        tmp_path, "training.num_rounds=4", compute_metrics=worse_and_worse(), save_total_limit=None, **BEST
+    )
+    trainer.train()
+    assert trainer.state.global_step == 20
+    best, last = (load_file(tmp_path / f"checkpoint-{step}" / "model.safetensors") for step in (10, 20))
+    found = trainer.game.state_dict()
+    assert found.keys() == best.keys()
+    assert all(torch.equal(found[name], value) for name, value in best.items())
+    assert any(not torch.equal(found[name], value) for name, value in last.items())
+    trainer.save_model(str(tmp_path / "saved"))
+    prover = MessageMLPProver.from_pretrained(tmp_path / "saved" / "prover")
+    assert all(torch.equal(value, best[f"prover.{name}"]) for name, value in prover.state_dict().items())
+
+
+def test_a_checkpoint_without_the_state_of_the_game_is_not_resumed(tmp_path):
+    settings = {"save_strategy": "steps", "save_steps": 5}
+    make_trainer(tmp_path, save_only_model=True, **settings).train()
+    with pytest.raises(ValueError, match=r"no game_state\.pt.*save_only_model"):
+        make_trainer(tmp_path, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-10"))
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
