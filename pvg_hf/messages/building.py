@@ -182,8 +182,10 @@ def training_arguments(
             Whether to show a progress bar.
 
     Raises:
-        ValueError: if settings contradict each other.
+        ValueError: if settings contradict each other, or the device is missing.
     """
+    if recipe.device == "cuda" and not torch.cuda.is_available():
+        raise RecipeError("`device` is `cuda`, but torch finds no GPU; use `auto` or `cpu`.")
     training, noise = recipe.training, recipe.noise
     options = {name: vars(training)[name] for name in GAME_OPTIONS}
     options |= {argument: vars(training)[key] for key, argument in TRAINER_OPTIONS.items()}

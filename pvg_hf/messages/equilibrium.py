@@ -25,6 +25,7 @@ from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import (
     MessageJudgement,
     acceptance_threshold,
+    chance_of,
     judge_game,
     passes_gate,
     relative_distance,
@@ -190,7 +191,7 @@ def _judged(
 
 def _clean_game(folder: EquilibriumFolder, seed: int, like: MessageGame) -> MessageGame:
     game = copy.deepcopy(like)
-    game.load_state_dict(torch.load(folder.clean_game(seed), weights_only=True))
+    game.load_state_dict(torch.load(folder.clean_game(seed), map_location="cpu", weights_only=True))
     return game.eval()
 
 
@@ -210,15 +211,17 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
 
     Returns:
         `pd.DataFrame`: `epsilon`, `seed`, `passes`, a column for each figure of a [`MessageJudgement`], `loss_change` (clean loss less that of
-        the seed's clean game), `decision_change`, `parameter_distance`, and `accuracy_without` of clean games.
+        the seed's clean game), `decision_change`, `parameter_distance`, `chance` (see [`~pvg_hf.messages.message_judge.chance_of`]), and
+        `accuracy_without` of clean games.
     """
     folder, rows, passing = EquilibriumFolder.of(recipe), [], passing_seeds(recipe)
     for level in levels_of(recipe):
         if not folder.result(level).exists():
             continue
         for seed, values in read_json(folder.result(level))["seeds"].items():
-            figures = {name: figure["value"] for name, figure in values[GAME].items()}
-            row = {"epsilon": level.epsilon, "seed": int(seed), "passes": int(seed) in passing, **figures}
+            judged = MessageJudgement.from_dict(values[GAME])
+            row = {"epsilon": level.epsilon, "seed": int(seed), "passes": int(seed) in passing}
+            row |= {name: figure.value for name, figure in judged.figures.items()} | {"chance": chance_of(judged)}
             if WITHOUT in values:
                 row["accuracy_without"] = values[WITHOUT]["accuracy"]["value"]
             rows.append(row)

@@ -31,7 +31,6 @@ from pvg_hf.sweep.level_plots import save_plot
 from pvg_hf.tasks.decisions import load_world
 from pvg_hf.tasks.decisions.erasure_channel import ErasureChannel, solve_channel
 
-CHANCE = 0.5
 LEVEL_FIGURES = ("accuracy", "completeness", "soundness", "soundness_fresh", "soundness_attack", "clean_loss")
 DEVIATIONS = {
     "loss_change": "change of the clean loss (nats)",
@@ -136,7 +135,7 @@ def _fits(table: pd.DataFrame, name: str) -> Iterator[DeviationFit]:
 def _breakdown(table: pd.DataFrame) -> str:
     by_seed = table.pivot(index="epsilon", columns="seed", values="accuracy")
     clean = by_seed.loc[0.0]
-    found = find_breakdown(by_seed, clean, pd.Series(CHANCE, index=clean.index))
+    found = find_breakdown(by_seed, clean, pd.Series(table["chance"].max(), index=clean.index))
     if found is None or found.level is None:
         return "The mean accuracy does not fall halfway to chance within these levels."
     spread = f"{found.lowest:.3f} to {found.highest:.3f}" if found.num_broken else "none"
@@ -166,7 +165,7 @@ def plot_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> Iterator[Plo
     shares, loss = canvas.subplots(1, 2)
     for name, color, marker in (("accuracy", BLUE, "o"), ("completeness", GREEN, "s"), ("soundness", VERMILLION, "D")):
         draw_figures(shares, *_means(table, name), color=color, marker=marker, label=name)
-    shares.axhline(CHANCE, color=GREY, linewidth=1, linestyle=":")
+    shares.axhline(table["chance"].max(), color=GREY, linewidth=1, linestyle=":")
     draw_figures(loss, *_means(table, "clean_loss"), color=BLUE, marker="o", label="clean loss")
     closed = closed_forms(recipe, np.linspace(0, table["epsilon"].max(), _NUM_POINTS).tolist())
     for number, name in enumerate(closed.columns):

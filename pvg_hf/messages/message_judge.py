@@ -1,7 +1,7 @@
 """Judges a trained message game on clean test problems."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) ->
             figures["soundness_attack"] = share_figure(best < threshold)
     figures |= {f"precision_at_{share:g}": precision_at(scores, is_yes, share) for share in judging.coverages}
     if game.rules.message_source != "none":
-        figures |= _variants(game, loaded.test, threshold)
+        figures |= _variants(game, loaded.test, messages, threshold)
         figures["message_diversity"] = Figure(float(messages.std(dim=0).mean()), None, None, len(messages))
     return MessageJudgement(figures)
 
@@ -94,7 +94,7 @@ def acceptance_threshold(recipe: MessageRecipe) -> float:
     Return the score from which on the verifier accepts.
 
     `judging.accept_at` is a probability on the scale of clean labels. A verifier that was trained on noisy labels without a correction
-    predicts noisy labels, so that the probability is converted for it: (1 - rho0 - rho1) p + rho0.
+    predicts noisy labels, so that the probability is converted for it: (1 - rho0 - rho1) p + rho0, at the rates without their schedule.
     """
     prob, noise = recipe.judging.accept_at, recipe.noise
     if recipe.training.correction == "none":
@@ -146,31 +146,30 @@ def attack_messages(
         `torch.Tensor` of shape `(num_problems,)`: the highest score of any allowed message that was tried, for each problem.
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "messages", "attack"))
-    form, best = game.prover.form_message, None
-    problems = _to(problems, _device(game))
     is_discrete = game.prover.config.message_form == "discrete"
     own = start if is_discrete else torch.atanh(start.clamp(-1 + 1e-4, 1 - 1e-4))
-    randoms = [torch.randn(start.shape, generator=generator) for _ in range(judging.attack_restarts)]
+    firsts = [own, *(torch.randn(start.shape, generator=generator) for _ in range(judging.attack_restarts))]
+    best = []
     with frozen(game.verifier):
-        for first in [own, *randoms]:
-            found = _optimise(game, problems, first.to(_device(game)), form, judging.attack_steps)
-            best = found if best is None else torch.maximum(best, found)
-    return best.cpu()
+        for rows in torch.arange(len(start)).split(_BATCH):
+            part = _to({name: column[rows] for name, column in problems.items()}, _device(game))
+            with torch.no_grad():
+                found = game.scores(part, start[rows].to(_device(game)))
+            for first in firsts:
+                optimised = _optimise(game, part, first[rows].to(_device(game)), judging.attack_steps)
+                found = torch.maximum(found, optimised)
+            best.append(found.cpu())
+    return torch.cat(best)
 
 
-def _optimise(
-    game: MessageGame,
-    problems: Columns,
-    raw: torch.Tensor,
-    form: Callable[[torch.Tensor], torch.Tensor],
-    num_steps: int,
-) -> torch.Tensor:
+def _optimise(game: MessageGame, problems: Columns, raw: torch.Tensor, num_steps: int) -> torch.Tensor:
+    """Return the highest score of each problem on the way from the message of `raw`, by Adam."""
     raw = raw.clone().requires_grad_(True)
     optimizer = torch.optim.Adam([raw], lr=_ATTACK_RATE)
     best = torch.full((len(raw),), -math.inf, device=raw.device)
     for step in range(num_steps + 1):
         # A discrete message is the most likely symbols, with the gradient of their probabilities.
-        scores = game.scores(problems, _with_gradient(game, raw, form(raw)))
+        scores = game.scores(problems, _with_gradient(game, raw, game.prover.form_message(raw)))
         best = torch.maximum(best, scores.detach())
         if step < num_steps:
             optimizer.zero_grad()
@@ -215,16 +214,23 @@ def mean_figure(values: torch.Tensor) -> Figure:
     return Figure(mean, mean - half, mean + half, len(values))
 
 
+def chance_of(judgement: MessageJudgement) -> float:
+    """Return the accuracy of giving every test problem the more frequent answer, at least 1/2."""
+    num_yes, num_no = (judgement.figures[name].n for name in ("completeness", "soundness"))
+    return max(num_yes, num_no) / (num_yes + num_no)
+
+
 def passes_gate(game: MessageJudgement, without: MessageJudgement) -> bool:
     """
     Whether a clean game is worth a noise experiment: its accuracy is clearly above chance, and clearly better than without messages.
 
-    Clearly means that the 95 % interval of the accuracy excludes 1/2, and that of the difference of the two accuracies, as those of
-    independent games, excludes 0.
+    Clearly means that the 95 % interval of the accuracy excludes the chance of [`chance_of`], and that of the difference of the
+    two accuracies, as those of independent games, excludes 0.
     """
     ours, theirs = game.figures["accuracy"], without.figures["accuracy"]
     variance = sum(figure.value * (1 - figure.value) / figure.n for figure in (ours, theirs))
-    return ours.low > 0.5 and ours.value - theirs.value > 1.96 * math.sqrt(max(variance, _TINY))
+    is_above_chance = ours.low > chance_of(game)
+    return is_above_chance and ours.value - theirs.value > 1.96 * math.sqrt(max(variance, _TINY))
 
 
 def scores_of(game: MessageGame, data: ProblemData) -> torch.Tensor:
@@ -244,9 +250,8 @@ def _play(game: MessageGame, data: ProblemData) -> tuple[torch.Tensor, torch.Ten
 
 
 @torch.no_grad()
-def _variants(game: MessageGame, data: ProblemData, threshold: float) -> dict[str, Figure]:
-    """Return the accuracy with other messages, by name."""
-    messages, _ = _play(game, data)
+def _variants(game: MessageGame, data: ProblemData, messages: torch.Tensor, threshold: float) -> dict[str, Figure]:
+    """Return the accuracy with other messages than those given, by name."""
     labels, found = data.columns[LABELS], {}
     for kind in MESSAGE_VARIANTS:
         varied = vary_message(messages, labels, kind)

@@ -15,7 +15,7 @@ from pvg_hf.evaluation.report.page import Image, embed, make_environment
 from pvg_hf.evaluation.report.plots.style import BLUE, GREEN, VERMILLION, Plot, Style, legend_below, new_canvas, tidy
 from pvg_hf.evaluation.report.tables import Table, TableCell
 from pvg_hf.messages.message_folder import GAME, MessageRunFolder
-from pvg_hf.messages.message_judge import MessageJudgement, passes_gate
+from pvg_hf.messages.message_judge import MessageJudgement, chance_of, passes_gate
 
 TEMPLATE = "message_report.html.jinja"
 
@@ -124,8 +124,9 @@ def describe_gate(judged: dict[str, MessageJudgement]) -> list[str]:
         theirs = judged["none"].figures["accuracy"]
         words = "clearly" if passes_gate(judged[GAME], judged["none"]) else "not clearly"
         gate = "passes" if words == "clearly" else "fails"
+        chance = chance_of(judged[GAME])
         lines.append(
-            f"Without messages: {theirs:.3f}. The game {gate} the gate: it is {words} above both chance and this."
+            f"Without messages: {theirs:.3f}. The game {gate} the gate: it is {words} above both chance ({chance:.3f}) and this."
         )
     is_used = accuracy.low is not None and shuffled.value < accuracy.low
     lines.append(

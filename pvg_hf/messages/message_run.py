@@ -139,14 +139,14 @@ def judge_run(recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFold
 def load_games(
     recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder
 ) -> Iterator[tuple[str, MessageGame]]:
-    """Yield the finished games of a run, by what the verifier sees as the message."""
+    """Yield the finished games of a run on its device, by what the verifier sees as the message."""
     classes = [type(player) for player in make_players(recipe, loaded, recipe.seed)]
     for source in folder.sources(recipe):
         players = [
             player_class.from_pretrained(folder.game(source) / name) for player_class, name in zip(classes, PLAYERS)
         ]
-        rules = training_arguments(recipe, folder.training(source), source).rules
-        yield source, MessageGame(*players, rules).eval()
+        args = training_arguments(recipe, folder.training(source), source)
+        yield source, MessageGame(*players, args.rules).to(args.device).eval()
 
 
 def describe_run(recipe: MessageRecipe) -> str:

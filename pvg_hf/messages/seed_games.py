@@ -44,7 +44,7 @@ def train_seeds(
             Whether to show a progress bar.
 
     Returns:
-        `list[MessageGame]`: the trained games on the CPU, one per seed.
+        `list[MessageGame]`: the trained games, one per seed; those that were trained together are on the CPU.
 
     Raises:
         FloatingPointError: if a loss is not finite.
@@ -77,4 +77,4 @@ def _train_alone(recipe: MessageRecipe, loaded: LoadedWorld, source: MessageSour
         quiet = replace(recipe, save_steps=0, report_to=[])
         trainer = make_message_trainer(quiet, loaded, Path(folder), source)
         trainer.train()
-        return trainer.game.cpu().eval()
+        return trainer.game.eval()

@@ -1,11 +1,12 @@
 """Players of each kind, built from recipes, play in their worlds."""
 
 import pytest
+import torch
 
 from pvg_hf.config import RecipeError
 from pvg_hf.config.message_recipe import load_message_recipe
 from pvg_hf.core.integrity import read_json
-from pvg_hf.messages.building import make_players, open_world
+from pvg_hf.messages.building import make_players, open_world, training_arguments
 from pvg_hf.messages.checking_verifier import CheckingVerifier
 from pvg_hf.messages.message_run import play_messages
 from tests.support.message_games import SMALL, small_recipe
@@ -49,6 +50,12 @@ def test_a_checking_verifier_is_built(start, num_checks):
     _, verifier = make_players(recipe, open_world(recipe), 0)
     assert isinstance(verifier, CheckingVerifier)
     assert verifier.config.num_checks == num_checks
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_an_error():
+    with pytest.raises(RecipeError, match="`device` is `cuda`"):
+        training_arguments(small_recipe("device=cuda"), "unused", "prover")
 
 
 def test_weights_depend_on_the_seed_alone():

@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from pvg_hf.core.figure import Figure, wilson
+from pvg_hf.core.figure import wilson
 from pvg_hf.messages.building import open_world
 from pvg_hf.messages.game_modules import MessageGame
 from pvg_hf.messages.message_judge import (
     MessageJudgement,
     acceptance_threshold,
     attack_messages,
+    chance_of,
     judge_game,
     passes_gate,
     precision_at,
@@ -70,6 +71,14 @@ def test_an_attack_finds_the_best_message():
     assert all(parameter.requires_grad for parameter in game.verifier.parameters())
 
 
+def test_an_attack_is_at_least_as_strong_as_the_prover():
+    game, problems = linear_game(), {"inputs": torch.ones(600, 4)}  # more than a batch
+    judging = small_recipe("judging.attack_steps=1").judging
+    # tanh reaches this message in the limit alone.
+    start = torch.tensor([[1.0, -1.0]]).repeat(600, 1)
+    assert attack_messages(game, problems, start, judging, seed=0).tolist() == [3.0] * 600
+
+
 def test_a_fresh_prover_beats_one_that_says_nothing():
     recipe = small_recipe("judging.fresh_prover_steps=300", "training.learning_rate=0.01")
     loaded = open_world(recipe)
@@ -109,12 +118,21 @@ def test_the_distance_of_parameters_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [(0.8, 0.7, True), (0.8, 0.78, False), (0.51, 0.3, False)],
-    ids=["passes", "no-better-than-without", "chance"],
+    ("ours", "theirs", "num_yes", "expected"),
+    [(0.8, 0.7, 500, True), (0.8, 0.78, 500, False), (0.51, 0.3, 500, False), (0.8, 0.7, 200, False)],
+    ids=["passes", "no-better-than-without", "chance", "the-more-frequent-answer"],
 )
-def test_the_gate(ours, theirs, expected):
+def test_the_gate(ours, theirs, num_yes, expected):
     # At n = 1000, the interval of a difference is about .037 to either side, and that of an accuracy about .03.
-    judged = [MessageJudgement({"accuracy": wilson(value, 1000, 1000)}) for value in (ours, theirs)]
+    judged = [judgement(value, num_yes) for value in (ours, theirs)]
     assert passes_gate(*judged) == expected
-    assert isinstance(judged[0].figures["accuracy"], Figure)
+
+
+def judgement(accuracy: float, num_yes: int) -> MessageJudgement:
+    counts = {"completeness": num_yes, "soundness": 1000 - num_yes}
+    shares = {name: wilson(accuracy, number, number) for name, number in counts.items()}
+    return MessageJudgement({"accuracy": wilson(accuracy, 1000, 1000), **shares})
+
+
+def test_chance_is_the_share_of_the_more_frequent_answer():
+    assert [chance_of(judgement(0.5, num_yes)) for num_yes in (500, 200, 900)] == [0.5, 0.8, 0.9]

@@ -39,14 +39,13 @@ def test_the_table_has_every_figure_of_every_game(root):
 
 
 def figures(accuracy: float, shuffled: float = 0.5) -> MessageJudgement:
-    return MessageJudgement(
-        {"accuracy": wilson(accuracy, 1000, 1000), "accuracy_shuffled": wilson(shuffled, 1000, 1000)}
-    )
+    shares = {"accuracy": accuracy, "completeness": accuracy, "soundness": accuracy, "accuracy_shuffled": shuffled}
+    return MessageJudgement({name: wilson(value, 1000, 1000) for name, value in shares.items()})
 
 
 def test_statements_by_hand():
     good = " ".join(describe_gate({"prover": figures(0.9), "none": figures(0.7)}))
-    assert "passes the gate" in good
+    assert "passes the gate: it is clearly above both chance (0.500) and this" in good
     assert "verifier uses them" in good
     bad = " ".join(describe_gate({"prover": figures(0.7, 0.7), "none": figures(0.69)}))
     assert "fails the gate: it is not clearly above" in bad

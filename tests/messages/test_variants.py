@@ -30,6 +30,9 @@ def test_variants_are_played_with_every_control_and_seed(small):
         *(("unrolled", "prover", seed) for seed in (0, 1)),
     ]
     assert (table["accuracy_low"] <= table["accuracy"]).all()
+    # Noise is that of the variant, also if only one class is affected.
+    noisy = compare_variants(small, ["training.num_rounds=1"], {"noisy": ["noise.rho1=0.6", "controls=[]"]}, [0, 1])
+    assert (noisy["clean_loss"].to_numpy() != table["clean_loss"].to_numpy()[:2]).all()
     rows = variants_table(table).splitlines()
     assert len(rows) == 5
     assert rows[2].startswith("| plain | prover | 2 | ")
