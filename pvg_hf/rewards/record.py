@@ -1,12 +1,13 @@
 """Rewards as records: the function that pays a prover, and how the game treats a prover with this reward."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from pvg_hf.core.extensions import check_arguments, cut_to_line, load_function, running, suggest
+from pvg_hf.core.extensions import ExtensionError, check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.composite import composite, gated_multiplicative
 from pvg_hf.rewards.gated import correctness_gated_convincingness
@@ -14,6 +15,8 @@ from pvg_hf.rewards.inputs import check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
+
+_GIVEN = ("group_size", "answered")  # keyword arguments that every reward is given
 
 GRADE_SIGNALS = ("test_pass_rate", "certified", "similarity")
 
@@ -57,11 +60,37 @@ class Reward:
         """
         read_scores(scores)
         what = f"The reward `{self.name}`"
+        self._check_options(what, options)
         check_arguments(self.function, what, INTERFACE, scores, correct, sneaky, **options)
         with running(what):
             rewards = self.function(scores, correct, sneaky, **options)
         check_rewards(rewards, scores, what)
         return rewards
+
+    def _check_options(self, what: str, options: Mapping[str, Any]) -> None:
+        """
+        Check the names of the arguments that a recipe sets (`prover.reward_options`).
+
+        Raises:
+            ExtensionError: if one is missing or unknown.
+        """
+        try:
+            parameters = list(inspect.signature(self.function).parameters.values())
+        except ValueError:  # some builtins have no signature
+            return
+        named = [
+            one for one in parameters[3:] if one.kind is one.POSITIONAL_OR_KEYWORD
+        ]  # after scores, correct, sneaky
+        named += [one for one in parameters if one.kind is one.KEYWORD_ONLY]
+        known = {one.name: one for one in named}
+        settable = [name for name in known if name not in (*_GIVEN, *self.signals)]
+        missing = [name for name in settable if known[name].default is inspect.Parameter.empty and name not in options]
+        if missing:
+            raise ExtensionError(f"{what} needs `{missing[0]}`, which is not given; set it in `reward_options`.")
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        unknown = [name for name in options if name not in known and name not in _GIVEN]
+        if unknown and not takes_any:
+            raise ExtensionError(f"{what} has no option `{unknown[0]}`. {suggest(unknown[0], settable)}")
 
 
 def reward(

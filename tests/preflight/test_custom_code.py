@@ -103,7 +103,7 @@ def test_a_reward_that_would_fail_in_the_prover_phase_is_a_mistake(body, parts, 
 
 
 COMPOSITES = {
-    "no weights": ("composite", {}, "'weights'"),
+    "no weights": ("composite", {}, "`weights`"),
     "an unknown signal": ("composite", {"weights": {"certfied": 1.0}}, "Did you mean `certified`"),
     "a signal that the task lacks": ("composite", {"weights": {"certified": 1.0}}, "`certified` is NaN for 8 of 8"),
     "gated, of a task without signals": ("gated", {"alpha": 0.5}, "is NaN for 8 of 8"),

@@ -94,6 +94,34 @@ def test_what_a_custom_reward_returns_is_checked(function, parts):
     assert [part for part in ["`mine`", *parts] if part not in str(caught.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("gated", {}, "The reward `gated` needs `alpha`, which is not given; set it in `reward_options`."),
+        ("composite", {}, "The reward `composite` needs `weights`, which is not given; set it in `reward_options`."),
+        ("gated", {"alpha": 0.1, "aplha": 0.2}, "The reward `gated` has no option `aplha`. Did you mean `alpha`?"),
+        ("src", {"margin": 1}, "The reward `src` has no option `margin`. Known are `floor`, `score_scale`."),
+    ],
+    ids=["gated", "composite", "misspelt", "an option too many"],
+)
+def test_the_options_of_a_reward_are_checked(name, options, message):
+    reward = load_reward(name)
+    flags = torch.zeros(2, dtype=torch.bool)
+    signals = {signal: torch.ones(2) for signal in reward.signals}
+    with pytest.raises(ExtensionError) as caught:
+        reward(torch.ones(2), flags, flags, group_size=2, answered=~flags, **signals, **options)
+    assert str(caught.value) == message
+
+
+def test_options_may_be_positional():
+    def scaled(scores, correct, sneaky, group_size, answered=None, factor=1.0):
+        return scores * factor
+
+    assert _call(scaled, factor=2.0).tolist() == [2.0, 4.0, 6.0, 8.0]
+    with pytest.raises(ExtensionError, match=r"`mine` has no option `fctor`\. Did you mean `factor`"):
+        _call(scaled, fctor=2.0)
+
+
 def test_scores_that_are_not_finite_are_not_blamed_on_the_reward():
     with pytest.raises(ValueError, match=r"1 of 2 scores .*finite"):
         _call(lambda scores, *args, **options: scores, scores=(1.0, float("nan")))
