@@ -113,3 +113,9 @@ def test_a_quantile_of_weighted_values(share, quantile):
     """Weights 1, 2 and 1 stand for the values 1, 2, 2 and 5."""
     statistic = weighted_quantile(np.array([5.0, 1.0, 2.0]), share)
     assert statistic(np.array([[1.0, 1.0, 2.0], [0.0, 0.0, 0.0]])) == pytest.approx([quantile, np.nan], nan_ok=True)
+
+
+def test_a_program_that_passes_every_test_only_once_is_counted():
+    rows = [program("a", passed=4, similarity=1.0), program("a", passed=4, similarity=1.0, correct=False)]
+    figures = program_figures(pd.DataFrame(rows), Role.HELPFUL, seed=0, num_resamples=10)
+    assert (figures["unrepeatable/helpful"].value, figures["unrepeatable/helpful"].n) == (0.5, 2)

@@ -9,6 +9,7 @@ from pvg_hf import load_task
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import outcome_of, solution_features
+from pvg_hf.sandbox import CallCase
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.functions import (
     Specification,
@@ -219,6 +220,7 @@ def task():
         ("def f(xs):\n    return 1 // 0", False, True, "PROOF_INVALID"),
         ("def f(xs):\n    while True:\n        pass", False, False, "UNCERTIFIED"),
         ("import os\ndef f(xs):\n    return int.from_bytes(os.urandom(8), 'big')", False, False, "UNCERTIFIED"),
+        ("def f(xs):\n    return [hash(letter) for letter in 'ab']", False, False, "UNCERTIFIED"),
         (
             "calls = []\ndef f(xs):\n    calls.append(0)\n    return sum(x for x in xs if x > 4) + len(calls) // 9",
             False,
@@ -228,7 +230,18 @@ def task():
         ("def g(xs):\n    return 0", False, None, "NO_ANSWER"),
         ("I do not know.", False, None, "NO_ANSWER"),
     ],
-    ids=["reference", "fenced", "boundary", "crash", "endless", "random", "counts its calls", "other name", "prose"],
+    ids=[
+        "reference",
+        "fenced",
+        "boundary",
+        "crash",
+        "endless",
+        "random",
+        "hashes",
+        "counts its calls",
+        "other name",
+        "prose",
+    ],
 )
 def test_grades_of_programs(task, program, correct, certified, outcome):
     grade = task.grade(PROBLEM, program)
@@ -248,6 +261,14 @@ def test_a_near_miss_passes_the_visible_tests_and_has_a_certificate(task):
     assert int(grade.detail["expected_output"]) == sum(x for x in argument if x > 4)
     assert int(grade.detail["program_output"]) == sum(x for x in argument if x >= 4)
     assert 0.9 < grade.detail["similarity"] < 1
+
+
+def test_a_program_that_passes_only_with_some_seeds_is_neither_correct_nor_certified(task):
+    honest = PROBLEM["reference"].partition("return ")[2]
+    (result,) = task.sandbox.run("def f():\n    return hash('a')", [CallCase("f", ())])
+    grade = task.grade(PROBLEM, f"def f(xs):\n    return {honest} if hash('a') == {result.output} else 0")
+    assert (grade.correct, grade.certified, outcome_of(grade, False)) == (False, False, "UNCERTIFIED")
+    assert grade.detail["visible_pass_rate"] == grade.detail["hidden_pass_rate"] == 1.0
 
 
 def test_programs_are_equal_answers_up_to_names(task):

@@ -17,6 +17,7 @@ MAX_PROBLEMS = 40
 _CERTIFICATES = (
     ("certified, of the incorrect", "certificate_rate/{}"),
     ("hidden mistakes, of all", "hidden_mistake/{}"),
+    ("pass only once", "unrepeatable/{}"),
     ("visible tests passed", "visible_pass_rate/{}"),
     ("hidden tests passed", "hidden_pass_rate/{}"),
 )

@@ -49,8 +49,8 @@ def find_certificate(
 
     At least two witnesses must agree about the case, and none may disagree: its expected value if it has one, and the outputs of
     the reference programs. A single reference without an expected value is run twice. The program is run again, in another
-    process, and must fail in the same way each time: a program whose output varies is not certified by one bad draw, nor is one
-    whose output depends on earlier calls.
+    process with other seeds, and must fail in the same way each time: a program whose output varies is not certified by one bad
+    draw, nor is one whose output depends on earlier calls.
 
     Args:
         sandbox ([`~pvg_hf.sandbox.Sandbox`]):
@@ -75,10 +75,19 @@ def find_certificate(
         case = _expecting(cases[index], expected)
         # In one process, which calls the program on nothing else before.
         repeats = sandbox.run(program, [case] * NUM_REPEATS, limits, repeat=1)
-        if all((again.outcome, again.output) == (results[index].outcome, results[index].output) for again in repeats):
+        if all(same_result(case, results[index], again) for again in repeats):
             output = results[index].output if results[index].output is not None else results[index].detail
             return Certificate(describe_input(case), expected[:MAX_SHOWN], output[:MAX_SHOWN])
     return None
+
+
+def same_result(case: Case, first: CaseResult, second: CaseResult) -> bool:
+    """Whether two runs on a case ended in the same way, with outputs that agree by its rules if they have any."""
+    if first.outcome is not second.outcome:
+        return False
+    if first.output is None or second.output is None:
+        return first.output is second.output
+    return outputs_agree(case, first.output, second.output)
 
 
 def agreed_output(

@@ -28,6 +28,7 @@ from pvg_hf.sandbox import (
 )
 from pvg_hf.sandbox.inside.values import decode_value, encode_value
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Problem, Split, check_split
+from pvg_hf.tasks.code.certificate import same_result
 from pvg_hf.tasks.code.dataset_rows import Row, find_files, read_files, read_hub
 from pvg_hf.tasks.code.extraction import is_program
 from pvg_hf.tasks.code.program_task import ProgramTask, ProgramTests
@@ -35,7 +36,7 @@ from pvg_hf.tasks.code.prompts_for_programs import EXAMPLES, PROGRAM_PROMPTS
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1  # of the files of prepared problems
+VERSION = 2  # of the files of prepared problems
 MAX_TRIED = 10  # solutions of a problem that are tried
 MAX_REFERENCES = 3
 COMMON_IMPORTS = """\
@@ -336,7 +337,7 @@ class DatasetProgramTask(ProgramTask):
             if not all(result.outcome is CaseOutcome.PASSED for result in results):
                 continue
             again = self._run(problem, solution, cases, 1)
-            if not all(map(_agree_twice, cases, results, again)):
+            if not all(map(same_result, cases, results, again)):
                 is_varying = True
                 continue
             passing.append(solution)
@@ -382,10 +383,6 @@ class DatasetProgramTask(ProgramTask):
 
 def _prepared_folder() -> Path:
     return Path(datasets.config.HF_DATASETS_CACHE) / "pvg_hf-programs"
-
-
-def _agree_twice(case: Case, first: CaseResult, second: CaseResult) -> bool:
-    return second.outcome is CaseOutcome.PASSED and outputs_agree(case, first.output, second.output)
 
 
 def _is_open(case: Case) -> bool:

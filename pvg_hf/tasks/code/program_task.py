@@ -11,7 +11,7 @@ from datasets import Value
 
 from pvg_hf.sandbox import Case, CaseOutcome, CaseResult, Limits, Sandbox, SandboxCounts, open_sandbox
 from pvg_hf.tasks.base import Problem, Task
-from pvg_hf.tasks.code.certificate import Certificate, find_certificate
+from pvg_hf.tasks.code.certificate import DIFFERENCES, Certificate, find_certificate
 from pvg_hf.tasks.code.extraction import extract_program
 from pvg_hf.tasks.code.similarity import program_similarity, same_program
 from pvg_hf.tasks.grade import Grade
@@ -78,11 +78,11 @@ class ProgramTask(Task):
     The grade of a program:
 
     - `answer` is the program's text, and `None` if the solution has no valid program that defines the problem's function.
-    - `correct` if it passes all visible and hidden tests.
+    - `correct` if it passes all visible and hidden tests, also when they run again with other seeds.
     - `test_pass_rate` is the share of visible tests that it passes.
     - `certified` if the verdict is proved: a correct program, or a wrong one with a [`Certificate`]. It is False for a program
-      that only timed out, whose output varies, on whose failed tests the references do not agree, or which the sandbox could not
-      run: nobody can say whether it is wrong.
+      that only timed out, whose output varies (such as one that passes only in the first run), on whose failed tests the
+      references do not agree, or which the sandbox could not run: nobody can say whether it is wrong.
 
     Args:
         sandbox (`str`, defaults to `"auto"`):
@@ -147,9 +147,10 @@ class ProgramTask(Task):
         complete = tests.prelude + program
         results = self.sandbox.run(complete, cases, self.limits)
         is_decided = all(result.outcome is not CaseOutcome.HOST_FAILED for result in results)
-        correct = all(result.outcome is CaseOutcome.PASSED for result in results)
+        passes = all(result.outcome is CaseOutcome.PASSED for result in results)
+        correct = passes and self._passes_again(complete, cases)
         certificate = None
-        if is_decided and not correct:
+        if is_decided and not passes:
             witnesses = [tests.prelude + reference for reference in tests.references]
             certificate = find_certificate(self.sandbox, complete, cases, results, witnesses, self.limits)
         num_visible = len(tests.visible)
@@ -167,6 +168,11 @@ class ProgramTask(Task):
                 **_show(certificate),
             },
         )
+
+    def _passes_again(self, program: str, cases: Sequence[Case]) -> bool:
+        """Whether a program that passes all cases fails none with other seeds. A timeout is no failure: it may be the machine's."""
+        again = self.sandbox.run(program, cases, self.limits, repeat=1)
+        return not any(result.outcome in DIFFERENCES for result in again)
 
 
 def _pass_rate(results: Sequence[CaseResult]) -> float | None:

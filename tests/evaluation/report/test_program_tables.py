@@ -31,6 +31,7 @@ def test_certificates_and_tests_have_a_row_per_role_and_round():
     run = run_of({
         "certificate_rate/sneaky": 0.5,
         "hidden_mistake/sneaky": 0.25,
+        "unrepeatable/sneaky": 0.0625,
         "tests/sneaky/wrong": 0.125,
         "base_certificate_rate/sneaky": 1.0,
     })  # fmt: skip
@@ -38,8 +39,8 @@ def test_certificates_and_tests_have_a_row_per_role_and_round():
     assert list(tables) == ["Certificates and tests", "Outcomes of the tests"]
     dash = "\N{EN DASH}"
     assert values(tables["Certificates and tests"]) == {
-        "sneaky, base": ["1.000", dash, dash, dash],
-        "sneaky, round 0": ["0.500", "0.250", dash, dash],
+        "sneaky, base": ["1.000", dash, dash, dash, dash],
+        "sneaky, round 0": ["0.500", "0.250", "0.062", dash, dash],
     }
     assert values(tables["Outcomes of the tests"]) == {"sneaky, round 0": [dash, "0.125", dash, dash, dash]}
 
