@@ -12,8 +12,9 @@ from typing import Any
 
 from huggingface_hub import get_token
 
-_OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None}
-_FILTERED: Mapping[str, Any] = {"is_filtered": True, "readable": None}
+_OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None, "user": None}
+_FILTERED: Mapping[str, Any] = {**_OPEN, "is_filtered": True}
+_NOBODY = 65534
 IMAGE = "python:3.11-slim"
 _PACKAGES = ("site-packages", "dist-packages")
 
@@ -83,7 +84,6 @@ def _readable_paths() -> list[str]:
 
 def _bubblewrap(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     command = ["bwrap", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"]
-    bound = [Path("/usr")]
     command += ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/lib", "/lib64", "/bin")):
         if path.is_symlink():
@@ -92,7 +92,6 @@ def _bubblewrap(arguments: Sequence[str], environment: Mapping[str, str]) -> lis
             command += ["--ro-bind", str(path), str(path)]
     prefix = Path(os.path.realpath(sys.base_prefix))
     if not prefix.is_relative_to("/usr"):
-        bound.append(prefix)
         command += ["--ro-bind", str(prefix), str(prefix)]
     library = Path(sysconfig.get_path("stdlib"))
     hidden = [folder for folder in (library / name for name in _PACKAGES) if folder.is_dir()]
@@ -154,9 +153,9 @@ def make_backends() -> dict[str, Backend]:
             "landlock",
             "Landlock and filtered system calls. Programs can write no file, read only the standard library and shared "
             "libraries, reach no network, start no other program, and signal or inspect no other process. They can ask "
-            "whether a path exists.",
+            "whether a path exists, and for its size, owner and times.",
             _own_python,
-            {"is_filtered": True, "readable": _readable_paths() if linux is None else []},
+            {**_FILTERED, "readable": _readable_paths() if linux is None else []},
             linux or no_landlock,
         ),
         Backend(
@@ -166,14 +165,14 @@ def make_backends() -> dict[str, Backend]:
             _container,
             _FILTERED,
             None if _engine() else "neither `docker` nor `podman` is installed",
-            keeps_environment=True,  # the engine's own settings; programs see the variables of `ENVIRONMENT` only
+            keeps_environment=True,  # the engine's own settings; programs see those of `worker_environment` only
         ),
         Backend(
             "remote",
-            f"a virtual machine of Hugging Face Jobs for each worker ({IMAGE}), and filtered system calls inside. Programs "
-            "never run on this machine. The account of your token pays for the time.",
+            f"a virtual machine of Hugging Face Jobs for each worker ({IMAGE}), in which programs run as the user nobody and "
+            "with filtered system calls. They never run on this machine. The account of your token pays for the time.",
             None,
-            _FILTERED,
+            {**_FILTERED, "user": _NOBODY},
             None if get_token() else "there is no Hugging Face token (`hf auth login`)",
             is_automatic=False,
         ),

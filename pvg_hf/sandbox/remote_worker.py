@@ -12,7 +12,13 @@ from huggingface_hub.errors import SandboxError
 
 from pvg_hf.sandbox.backends import IMAGE, Backend
 from pvg_hf.sandbox.inside.boot import HEADER_BYTES, encode_frame
-from pvg_hf.sandbox.worker_process import ENVIRONMENT, first_message, longest_seconds, results_of, worker_arguments
+from pvg_hf.sandbox.worker_process import (
+    first_message,
+    longest_seconds,
+    results_of,
+    worker_arguments,
+    worker_environment,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +54,7 @@ class RemoteWorker:
         try:
             ended = self._machine.run(
                 ["python3", *worker_arguments()],
-                env=ENVIRONMENT,
+                env=worker_environment(job["seed"]),
                 cwd="/",
                 stdin="".join(encode_frame(message).decode("ascii") for message in sent),
                 timeout=longest_seconds(job),

@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -23,7 +23,7 @@ from pvg_hf.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 2  # a job whose worker was lost is run again, in a new worker
+_ATTEMPTS = 2  # a job whose worker was lost is run again
 _CACHED_BYTES = 1 << 26
 _FAILED = "failed"
 _HARMLESS = {"program": "def one():\n    return 1\n", "cases": [{"function": "one", "arguments": []}], "seed": 0}
@@ -57,6 +57,7 @@ class SandboxCounts:
 
 
 Job = tuple[str, Sequence[Case], Limits]
+Worker = WorkerProcess | RemoteWorker
 
 
 class Sandbox:
@@ -87,8 +88,9 @@ class Sandbox:
         self._cache: OrderedDict[str, list[list[Any]]] | None = OrderedDict() if cache else None
         self._cached_bytes = 0
         self._lock = threading.Lock()
+        self._idle: dict[int, list[Worker]] = defaultdict(list)  # by the hash seed that they were started with
         try:
-            self._idle = [_start_worker(backend)]
+            self._idle[0] = [_start_worker(backend, 0)]
         except OSError as err:
             raise ValueError(str(err)) from err
         (result,) = self._attempt({**_HARMLESS, "limits": asdict(Limits())}) or [(_FAILED,)]
@@ -114,7 +116,8 @@ class Sandbox:
     def close(self) -> None:
         """End all workers."""
         with self._lock:
-            workers, self._idle = self._idle, []
+            workers = [worker for idle in self._idle.values() for worker in idle]
+            self._idle.clear()
         for worker in workers:
             worker.close()
 
@@ -132,9 +135,9 @@ class Sandbox:
             limits (`Limits`, *optional*):
                 What it may use.
             repeat (`int`, defaults to 0):
-                Number of the repetition. Each repetition is run and not taken from the cache of another, and seeds
-                Python's `random` in its own way: outputs that differ between repetitions show that a program is not
-                deterministic.
+                Number of the repetition. Each repetition is run and not taken from the cache of another, and has seeds
+                for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of the
+                others: outputs that differ between repetitions show that a program is not deterministic.
 
         Returns:
             `list[CaseResult]`: one for each case, in their order.
@@ -156,45 +159,51 @@ class Sandbox:
         """
         messages = [_job_message(program, cases, limits, repeat) for program, cases, limits in jobs]
         keys = [_digest(message, self.backend.name) for message in messages]
-        known = {key: self._recall(key) for key in keys}
+        with self._lock:
+            known = {key: self._recall(key) for key in keys}
         missing = {key: message for key, message in zip(keys, messages) if known[key] is None}
         if self.num_workers == 1 or len(missing) < 2:
-            found = map(self._run_message, missing.values())
+            found = list(map(self._run_message, missing.values()))
         else:
             with ThreadPoolExecutor(min(self.num_workers, len(missing))) as executor:
                 found = list(executor.map(self._run_message, missing.values()))
-        for key, results in zip(missing, found):
-            known[key] = results
-            self._remember(key, results)
-            self.counts.programs += 1
-            self.counts.seconds += sum(seconds for *_, seconds in results)
-        self.counts.cache_hits += len(jobs) - len(missing)
-        return [self._judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
-
-    def _judge(self, cases: Sequence[Case], results: list[list[Any]]) -> list[CaseResult]:
-        judged = [_judge_case(case, *result) for case, result in zip(cases, results)]
-        self.counts.outcomes.update(result.outcome.value for result in judged)
+        known |= zip(missing, found)
+        judged = [_judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
+        with self._lock:
+            for key, results in zip(missing, found):
+                self._remember(key, results)
+                self.counts.programs += 1
+                self.counts.seconds += sum(seconds for *_, seconds in results)
+            self.counts.cache_hits += len(jobs) - len(missing)
+            self.counts.outcomes.update(result.outcome.value for results in judged for result in results)
         return judged
 
     def _run_message(self, message: dict[str, Any]) -> list[list[Any]]:
         """Run a job, in a new worker if its worker is lost."""
         if not message["cases"]:
             return []
-        for _ in range(_ATTEMPTS):
-            results = self._attempt(message)
+        for number in range(_ATTEMPTS):
+            # Not in an idle one again: several of these may have been lost without the program's doing, such as machines
+            # that ended because nothing ran on them.
+            results = self._attempt(message, is_fresh=number > 0)
             if results is not None:
                 return results
-        works = self._attempt({**_HARMLESS, "limits": message["limits"]})
+        works = self._attempt({**_HARMLESS, "limits": message["limits"]}, is_fresh=True)
         if works is not None and works[0][0] == "returned":  # so the program is what ended two workers
             return [["crashed", None, "ended its sandbox", 0.0] for _ in message["cases"]]
         logger.warning("The sandbox `%s` fails on a harmless program too; the cases are left open.", self.backend.name)
         return [[_FAILED, None, "the sandbox does not work", 0.0] for _ in message["cases"]]
 
-    def _attempt(self, message: dict[str, Any]) -> list[list[Any]] | None:
+    def _attempt(self, message: dict[str, Any], *, is_fresh: bool = False) -> list[list[Any]] | None:
+        """Run a job in an idle worker, or in a new one if there is none or if it `is_fresh`; `None` if it is lost."""
+        hash_seed = (
+            0 if self.backend.command is None else message["seed"]
+        )  # a remote worker starts a Python for each job
         with self._lock:
-            worker = self._idle.pop() if self._idle else None
+            idle = self._idle[hash_seed]
+            worker = idle.pop() if idle and not is_fresh else None
         try:
-            worker = worker or _start_worker(self.backend)
+            worker = worker or _start_worker(self.backend, hash_seed)
         except OSError as err:
             logger.warning("%s", err)
             time.sleep(1.0)  # the machine may be out of memory or of processes for a moment
@@ -207,9 +216,9 @@ class Sandbox:
                 worker.close()
                 with self._lock:
                     self.counts.lost_workers += 1
-        with self._lock:
-            if results is not None:
-                self._idle.append(worker)
+        if results is not None:
+            with self._lock:
+                self._idle[hash_seed].append(worker)
         return results
 
     def _recall(self, key: str) -> list[list[Any]] | None:
@@ -219,7 +228,7 @@ class Sandbox:
         return self._cache[key]
 
     def _remember(self, key: str, results: list[list[Any]]) -> None:
-        if self._cache is None or any(kind == _FAILED for kind, *_ in results):
+        if self._cache is None or key in self._cache or any(kind == _FAILED for kind, *_ in results):
             return
         self._cache[key] = results
         self._cached_bytes += _size(results)
@@ -227,8 +236,8 @@ class Sandbox:
             self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
 
 
-def _start_worker(backend: Backend) -> WorkerProcess | RemoteWorker:
-    return RemoteWorker(backend) if backend.command is None else WorkerProcess(backend)
+def _start_worker(backend: Backend, hash_seed: int) -> Worker:
+    return RemoteWorker(backend) if backend.command is None else WorkerProcess(backend, hash_seed)
 
 
 def _size(results: list[list[Any]]) -> int:
@@ -248,6 +257,10 @@ def _inputs(case: Case) -> dict[str, Any]:
 
 def _digest(message: dict[str, Any], backend: str) -> str:
     return hashlib.sha256(json.dumps([backend, message], sort_keys=True).encode()).hexdigest()
+
+
+def _judge(cases: Sequence[Case], results: list[list[Any]]) -> list[CaseResult]:
+    return [_judge_case(case, *result) for case, result in zip(cases, results)]
 
 
 def _judge_case(case: Case, kind: str, output: str | None, detail: str, seconds: float) -> CaseResult:

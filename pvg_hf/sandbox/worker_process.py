@@ -21,14 +21,13 @@ _CLOSE_SECONDS = 5.0
 SPARE_SECONDS = 30.0  # beyond the longest time that the worker itself allows a job
 _BUSY_FACTOR = 10  # as in `pvg_hf/sandbox/inside/relay.py`
 
-# What programs see. The hash seed, the locale and the time zone are fixed so that results are the same everywhere.
-ENVIRONMENT = {
+# What programs see. The locale and the time zone are fixed so that results are the same everywhere.
+_ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
-    "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
 }
 _PYTHON_ARGUMENTS = ("-s", "-S", "-B", "-P", "-X", "utf8")
@@ -41,18 +40,21 @@ class WorkerProcess:
     Args:
         backend (`Backend`):
             How it is isolated.
+        hash_seed (`int`, defaults to 0):
+            `PYTHONHASHSEED` of its Python, and so of all its programs: 0 to 4294967295.
 
     Raises:
         OSError: if its command cannot be run, or if it ends or hangs before it is ready. The message has its last words.
     """
 
-    def __init__(self, backend: Backend):
+    def __init__(self, backend: Backend, hash_seed: int = 0):
+        environment = worker_environment(hash_seed)
         self._process = subprocess.Popen(
-            backend.command(worker_arguments(), ENVIRONMENT),
+            backend.command(worker_arguments(), environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=None if backend.keeps_environment else ENVIRONMENT,
+            env=None if backend.keeps_environment else environment,
             cwd="/",
             start_new_session=True,  # Ctrl-C is for the game, which ends its workers itself
         )
@@ -60,12 +62,20 @@ class WorkerProcess:
         sent = self._send(first_message(backend, is_interactive=True), _START_SECONDS)
         answer = self._receive(_START_SECONDS) if sent else None
         if answer != {"ready": True}:
-            self._process.kill()
-            said = self._process.stderr.read().decode(errors="replace").strip()
-            self.close()
+            said = self._end_with_last_words()
             raise OSError(
                 f"The worker of the sandbox `{backend.name}` does not start: {said[-500:] or 'it says nothing.'}"
             )
+
+    def _end_with_last_words(self) -> str:
+        """End the worker and return what it wrote to stderr."""
+        self._process.kill()
+        try:
+            said = self._process.communicate(timeout=_CLOSE_SECONDS)[1]
+        except subprocess.TimeoutExpired:  # a process that it started holds stderr open
+            said = b""
+        self.close()
+        return said.decode(errors="replace").strip()
 
     def run(self, job: Mapping[str, Any]) -> list[list[Any]] | None:
         """
@@ -130,6 +140,11 @@ class WorkerProcess:
             self._process.wait()
         self._process.stdout.close()
         self._process.stderr.close()
+
+
+def worker_environment(hash_seed: int) -> dict[str, str]:
+    """Environment of a worker, and of the programs that it runs; `hash_seed` as in [`WorkerProcess`]."""
+    return {**_ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)}
 
 
 def worker_arguments() -> list[str]:

@@ -60,14 +60,18 @@ ATTEMPTS = {
     "makes a namespace": "call('unshare', 0x10000000)",
     "mounts": "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
     "shares memory by name": "call('shmget', 1234, 4096, 0o1777)",
+    "keeps memory that no limit counts": "os.memfd_create('memory')",
+    "watches a folder of the user": "call('inotify_add_watch', call('inotify_init'), os.path.dirname(path).encode(), 0xfff)",
     "changes its root": "os.chroot('/tmp')",
     "raises its own rights": "os.setuid(1000) or os.setgroups([0])",
 }
 PROGRAM = """
 import os, ctypes
 def call(name, *arguments):
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) == -1:
+    found = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
+    if found == -1:
         raise OSError(ctypes.get_errno(), name)
+    return found
 def attempt(path, game):
     try:
         {statement}
@@ -103,6 +107,8 @@ def test_the_attempts_do_succeed_without_isolation(tmp_path):
             "changes the mode of a file",
             "opens a socket",
             "writes a file of the user",
+            "keeps memory that no limit counts",
+            "watches a folder of the user",
         ):
             program = PROGRAM.format(statement=ATTEMPTS[name])
             (result,) = sandbox.run(program, [CallCase("attempt", (str(secret), os.getpid()), "succeeded")])

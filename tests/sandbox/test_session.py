@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from pvg_hf.sandbox import NOTHING, CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
+from pvg_hf.sandbox.backends import make_backends
 
 PASSED, WRONG, CRASHED, TIMED_OUT = (
     CaseOutcome.PASSED,
@@ -121,6 +122,12 @@ def test_scripts(sandbox, program, expected):
     assert outcomes(sandbox.run(program, [StdinCase("2\n", "3\n"), StdinCase("2\n", "4\n")], SHORT)) == expected
 
 
+def test_a_call_that_cannot_load_says_nothing_about_scripts(sandbox):
+    program = "import sys\nif __name__ != '__main__': sys.exit(1)\nprint('hi')"
+    cases = [*DOUBLE, StdinCase("", "hi"), *DOUBLE[:1]]
+    assert outcomes(sandbox.run(program, cases)) == [CRASHED] * 3 + [PASSED] + [CRASHED]
+
+
 def test_calls_and_scripts_can_be_mixed(sandbox):
     cases = [*DOUBLE, StdinCase("", "hi"), *DOUBLE, StdinCase("", "hi")]
     program = "def double(x):\n    return 2 * x\nprint('hi')"
@@ -211,9 +218,22 @@ def test_a_program_that_kills_its_sandbox_has_crashed_and_the_next_one_runs():
 def test_a_worker_that_dies_in_a_batch_is_replaced():
     with open_sandbox("none") as sandbox:
         sandbox.run("x = 1", DOUBLE)
-        os.kill(sandbox._idle[0]._process.pid, signal.SIGKILL)
+        os.kill(sandbox._idle[0][0]._process.pid, signal.SIGKILL)
         assert outcomes(sandbox.run("def double(x):\n    return 2 * x", DOUBLE)) == [PASSED] * 3
         assert sandbox.counts.lost_workers == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_program_is_not_blamed_for_idle_workers_that_were_lost():
+    with open_sandbox("none", num_workers=3) as sandbox:
+        sleepers = [(f"import time; time.sleep(0.2)\nx = {number}", DOUBLE, Limits()) for number in range(3)]
+        sandbox.run_many(sleepers)
+        idle = sandbox._idle[0]
+        assert len(idle) == 3
+        for worker in idle:
+            os.kill(worker._process.pid, signal.SIGKILL)
+            worker._process.wait()
+        assert outcomes(sandbox.run("def double(x):\n    return 2 * x", DOUBLE)) == [PASSED] * 3
 
 
 def test_results_are_cached_by_program_cases_and_limits():
@@ -248,6 +268,18 @@ def test_random_draws_are_the_same_in_every_run_and_differ_between_repetitions()
             outputs.append([sandbox.run(program, [CallCase("f", ())], repeat=repeat)[0].output for repeat in (0, 1)])
     assert outputs[0] == outputs[1]
     assert outputs[0][0] != outputs[0][1]
+
+
+def test_the_order_of_a_set_varies_with_the_repetition_only():
+    program = "def f():\n    return [hash('a'), list({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'})]"
+    outputs = []
+    for _ in range(2):
+        with open_sandbox("none") as sandbox:
+            outputs.append(
+                [sandbox.run(program, [CallCase("f", ())], repeat=repeat)[0].output for repeat in (0, 1, 2)]
+            )
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0])) == 3
 
 
 def test_locale_and_time_zone_are_fixed(sandbox, monkeypatch):
@@ -316,9 +348,13 @@ with open_sandbox(sys.argv[1]) as sandbox:
 
 
 @pytest.mark.parametrize("moment", ["SIGKILL", "SIGINT"])
-def test_no_process_is_left_when_the_game_is_killed(moment):
+@pytest.mark.parametrize("backend", ["none", "landlock", "bubblewrap"])
+def test_no_process_is_left_when_the_game_is_killed(backend, moment):
+    lacking = make_backends()[backend].lacking
+    if lacking is not None:
+        pytest.skip(lacking)
     game = subprocess.Popen(
-        [sys.executable, "-c", GAME, "none"],
+        [sys.executable, "-c", GAME, backend],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},

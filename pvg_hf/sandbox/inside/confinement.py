@@ -26,10 +26,13 @@ class Confinement:
             Descriptor of a Landlock ruleset.
         filters (`tuple[bytes, bytes]`, *optional*):
             Filters of system calls, for programs that may start no process and for others.
+        user (`int`, *optional*):
+            User and group that the process changes to.
     """
 
     ruleset: int | None = None
     filters: tuple[bytes, bytes] | None = None
+    user: int | None = None
 
 
 def prepare_confinement(settings: dict[str, Any]) -> Confinement:
@@ -38,7 +41,8 @@ def prepare_confinement(settings: dict[str, Any]) -> Confinement:
 
     Args:
         settings (`dict[str, Any]`):
-            `is_filtered` and `readable`: paths that programs can read under Landlock, or `None` without it.
+            `is_filtered`; `readable`: paths that programs can read under Landlock, or `None` without it; and `user` in place
+            of root, or `None` for the worker's own.
 
     Raises:
         OSError: if the kernel does not have what is asked for.
@@ -47,7 +51,7 @@ def prepare_confinement(settings: dict[str, Any]) -> Confinement:
     if settings["is_filtered"]:
         filters = (build_filter(may_start_processes=False), build_filter(may_start_processes=True))
     ruleset = None if settings["readable"] is None else _make_ruleset(settings["readable"])
-    return Confinement(ruleset, filters)
+    return Confinement(ruleset, filters, settings["user"] if os.geteuid() == 0 else None)
 
 
 def _make_ruleset(readable: list[str]) -> int:
@@ -86,8 +90,12 @@ def confine(confinement: Confinement, limits: dict[str, Any]) -> None:
     _limit(resource.RLIMIT_NOFILE, limits["num_open_files"])
     # The relay watches the time of a case. This is what remains if the relay cannot.
     _limit(resource.RLIMIT_CPU, math.ceil(limits["processor_seconds"] * limits["num_cases"]) + 5)
+    if confinement.user is not None:
+        os.setgroups([])
+        os.setresgid(*[confinement.user] * 3)
+        os.setresuid(*[confinement.user] * 3)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)  # a change of user would clear it
         # Elsewhere the address space is counted in another way.
         _limit(resource.RLIMIT_AS, limits["memory_mb"] << 20)
     if confinement.filters is not None:

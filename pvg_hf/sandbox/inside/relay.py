@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 from pvg_hf.sandbox.inside.boot import encode_frame, read_frame
@@ -26,8 +26,9 @@ def serve(settings: dict[str, Any], *, is_interactive: bool) -> None:
     """
     Answer the parent's jobs until it closes stdin or ends.
 
-    Unless `is_interactive`, stdin may be closed as soon as the jobs are sent, and all are still answered. A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are
-    forked from have started: no program can know it.
+    Unless `is_interactive`, stdin may be closed as soon as the jobs are sent, and all are still answered. A job has a nonce,
+    which its answer repeats. It is read by this process only, after the processes that programs are forked from have
+    started: no program can know it.
     """
     inward, outward = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -109,13 +110,11 @@ def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, pare
     started = time.monotonic()
     program = RunningProgram(job, None, forker, parent)
     failure = _failure_of(program, program.wait(None))
-    cases = job["cases"][first:]
-    if failure is not None:  # loading it takes the same way for every case, so all fail alike
-        return [[*failure, program.seconds], *([*failure, 0.0] for _ in cases[1:] if "stdin" not in cases[1])]
+    cases = list(takewhile(lambda case: "stdin" not in case, job["cases"][first:]))
+    if failure is not None:  # loading it takes the same way for every call, so all fail alike
+        return [[*failure, program.seconds], *([*failure, 0.0] for _ in cases[1:])]
     results = []
     for case in cases:
-        if "stdin" in case:
-            break
         program.begin()
         ended = program.wait({"function": case["function"], "arguments": case["arguments"]})
         seconds = time.monotonic() - started

@@ -126,6 +126,11 @@ _X86_64 = {
     "semtimedop": 220,
     "mq_open": 240,
     "mq_unlink": 241,
+    # memory that the limit of the address space does not count
+    "memfd_create": 319,
+    "memfd_secret": 447,
+    # what others do with files, which Landlock does not cover
+    "inotify_add_watch": 254,
     # processes
     "fork": 57,
     "vfork": 58,
@@ -247,6 +252,11 @@ _AARCH64 = {
     "semtimedop": 192,
     "mq_open": 180,
     "mq_unlink": 181,
+    # memory that the limit of the address space does not count
+    "memfd_create": 279,
+    "memfd_secret": 447,
+    # what others do with files, which Landlock does not cover
+    "inotify_add_watch": 27,
     # looked at with their arguments
     "clone": 220,
     "clone3": 435,
