@@ -8,6 +8,7 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
+from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.verifiers_by_pools import accepted_rows
 
 FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
@@ -44,24 +45,29 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     """
-    Compute the step validity of one role's solutions.
+    Compute the step validity of one role's solutions, and how much they leave implicit.
 
     Args:
         rows (`pd.DataFrame`):
-            Solutions with `FLAW_COLUMNS`, all of this role.
+            Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
         role ([`~pvg_hf.core.roles.Role`]):
             The role, which ends the keys.
 
     Returns:
-        `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw) and
-        `flawed_correct/<role>` (share of the solutions with the right answer that have a flaw).
+        `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw),
+        `flawed_correct/<role>` (share of the solutions with the right answer that have a flaw) and, if the task knows
+        it, `implicit_share/<role>` (mean of the column over the solutions that did not fail).
     """
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step
-    return {
+    figures = {
         f"step_validity/{role}": share_by_problem(valid, rows["problem_id"]),
         f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),
     }
+    if "implicit_share" in rows and rows["implicit_share"].notna().any():
+        known = rows[~has_failed(rows) & rows["implicit_share"].notna()]
+        figures[f"implicit_share/{role}"] = share_by_problem(known["implicit_share"], known["problem_id"])
+    return figures
 
 
 def form_of(implicit_share: pd.Series) -> pd.Series:
@@ -89,8 +95,7 @@ def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     Returns:
         `dict[str, Figure]`: `accepted_flaw/KIND`, the share accepted of the sneaky incorrect solutions whose first flaw
         is of this kind; `accepted_form/SIDE/FORM`, that of the helpful correct and of the sneaky incorrect solutions of
-        each form (`SIDE` is `helpful_correct` or `sneaky_incorrect`); and `implicit_share/ROLE`, the mean of the column.
-        Empty for tasks without these columns.
+        each form (`SIDE` is `helpful_correct` or `sneaky_incorrect`). Empty for tasks without these columns.
     """
     figures, accepted = {}, accepted_rows(rows)
     is_correct = accepted["correct"].astype(bool)
@@ -102,8 +107,6 @@ def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
         for side, group in sides.items():
             for form, members in group.groupby(form_of(group["implicit_share"])):
                 figures[f"accepted_form/{side}/{form}"] = _accepted_share(members)
-        for role, group in rows[rows["implicit_share"].notna()].groupby("role"):
-            figures[f"implicit_share/{role}"] = share_by_problem(group["implicit_share"], group["problem_id"])
     return figures
 
 

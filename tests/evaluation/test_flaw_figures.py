@@ -12,14 +12,14 @@ from pvg_hf.evaluation.intervals import rate
 def rows():
     return pd.DataFrame(
         [
-            ("a", "helpful", True, None, 4, 0),
-            ("b", "helpful", True, "wrong_sum", 4, 2),  # two mistakes that cancel
-            ("c", "helpful", False, "wrong_sum", 5, 1),
-            ("a", "sneaky", False, "dropped_step", 4, 1),
-            ("b", "sneaky", False, "wrong_sum", 4, 1),
-            ("c", "sneaky", False, "wrong_sum", 4, 1),
+            ("a", "helpful", True, None, 4, 0, "VERIFIED"),
+            ("b", "helpful", True, "wrong_sum", 4, 2, "VERIFIED"),  # two mistakes that cancel
+            ("c", "helpful", False, "wrong_sum", 5, 1, "TRUNCATED"),
+            ("a", "sneaky", False, "dropped_step", 4, 1, "PROOF_INVALID"),
+            ("b", "sneaky", False, "wrong_sum", 4, 1, "PROOF_INVALID"),
+            ("c", "sneaky", False, "wrong_sum", 4, 1, "PROOF_INVALID"),
         ],
-        columns=["problem_id", "role", "correct", "first_flaw_kind", "num_steps", "num_flaws"],
+        columns=["problem_id", "role", "correct", "first_flaw_kind", "num_steps", "num_flaws", "outcome"],
     )
 
 
@@ -45,6 +45,14 @@ def test_step_validity_by_hand(rows):
     figures = flaw_figures(rows[rows["role"] == "helpful"], Role.HELPFUL)
     assert figures["step_validity/helpful"].value == pytest.approx((1 + 1 / 2 + 4 / 5) / 3)
     assert figures["flawed_correct/helpful"] == rate(1, 2)
+
+
+def test_implicit_share_leaves_out_failed_solutions_and_unknown_shares(rows):
+    helpful = rows[rows["role"] == "helpful"].assign(implicit_share=[0.5, None, 1.0])  # the last was truncated
+    figure = flaw_figures(helpful, Role.HELPFUL)["implicit_share/helpful"]
+    assert (figure.value, figure.n) == (0.5, 1)
+    for unknown in (helpful.drop(columns="implicit_share"), helpful.assign(implicit_share=None)):
+        assert "implicit_share/helpful" not in flaw_figures(unknown, Role.HELPFUL)
 
 
 def test_tasks_without_flaws_have_no_flaw_figures(rows):
@@ -84,8 +92,6 @@ def test_acceptance_by_kind_and_form_by_hand():
         "accepted_form/sneaky_incorrect/explicit": (1.0, 1),
         "accepted_form/sneaky_incorrect/partly": (0.0, 1),
         "accepted_form/sneaky_incorrect/implicit": (1.0, 1),
-        "implicit_share/helpful": (pytest.approx(6.9 / 21), 21),
-        "implicit_share/sneaky": (pytest.approx(2.1 / 4), 4),
     }
 
 

@@ -145,6 +145,8 @@ def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):
         "round/verifier_tpr/round-000-helpful",
         "round/distinct/helpful",
         "round/step_validity/sneaky",
+        "round/implicit_share/helpful",
+        "round/base_implicit_share/helpful",  # beside which a round's figure is read
         "round/accuracy_strict/helpful",
         "round/accuracy_lenient/helpful",
         "round/num_tokens/sneaky",

@@ -178,16 +178,23 @@ def _parity_statements(run: RunData) -> list[Statement]:
     known = [data for data in run.evaluated if "parity_step" in data.figures]
     if not known:
         return []
-    said = "; ".join(map(_describe_parity, known))
-    return [Statement("plain", "Parity", f"{said[0].upper()}{said[1:]}.", {"training curves": "plot-dynamics"})]
+    said = "; ".join(_describe_parity(data, run.recipe.for_round(data.round_index).prover.max_steps) for data in known)
+    return [
+        Statement(
+            "plain",
+            "Parity",
+            f"In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop rules: {said}.",
+            {"training curves": "plot-dynamics"},
+        )
+    ]
 
 
-def _describe_parity(data: RoundData) -> str:
+def _describe_parity(data: RoundData, max_steps: int) -> str:
     step, gap = data.figure("parity_step"), data.figure("parity_gap")
     if step.value is not None:
-        return f"reached in round {data.round_index} at step {step.value:.0f} of {step.n}"
+        return f"in round {data.round_index} from step {step.value:.0f} (of at most {max_steps})"
     left = "" if gap.value is None else f", with a score gap of {gap.value:.2f} left"
-    return f"not reached in round {data.round_index} within {step.n} steps{left}"
+    return f"not in round {data.round_index} within {step.n} steps{left}"
 
 
 def _choice_statements(run: RunData) -> list[Statement]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pvg_hf.core.figure import Figure
@@ -67,12 +68,16 @@ class Table:
         table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
         # Greedy: a column that does not fit any more starts the next group.
         groups: list[list[int]] = [[]]
-        for column, width in enumerate(table._widths):
-            taken = table._heading_width + sum(table._widths[other] for other in groups[-1])
-            if groups[-1] and taken + width > MAX_WIDTH:
+        for column in range(len(table._widths)):
+            if groups[-1] and not table._fits([*groups[-1], column]):
                 groups.append([])
             groups[-1].append(column)
-        return [table._columns(group) for group in groups]
+        # As many groups of equal size, if these fit too, so that no column is left alone.
+        even = [part.tolist() for part in np.array_split(np.arange(len(table._widths)), len(groups))]
+        return [table._columns(group) for group in (even if all(map(table._fits, even)) else groups)]
+
+    def _fits(self, columns: list[int]) -> bool:
+        return self._heading_width + sum(self._widths[column] for column in columns) <= MAX_WIDTH
 
     def _transposed(self) -> "Table":
         columns = zip(*(cells for _, cells in self.rows))
@@ -447,10 +452,10 @@ def noise_table(run: RunData) -> Table:
 
 
 def false_positive_table(run: RunData) -> Table:
-    """Share of wrong solutions accepted before and early in each prover phase, one row per round, checker and role."""
+    """Share of wrong solutions accepted before and early in each prover phase, one row per round, role and checker."""
     rows = [
         (
-            f"round {phase['round']}, {one['checker']}, {one['role']}",
+            f"round {phase['round']}, {one['role']}, by the {one['checker']}",
             [figure_cell(Figure.from_dict(one[name]), 3) for name in ("before", "early", "rise")],
         )
         for phase in run.false_positives

@@ -69,7 +69,7 @@ def test_escalations_and_the_channel_are_tabulated(run):
 def test_the_rise_of_false_positives_has_a_row_for_each_checker_and_role(run):
     rise = {"checker": "labels", "role": "helpful", "before": FIGURE, "early": FIGURE, "rise": {**FIGURE, "n": 40}}
     ((place, cells),) = false_positive_table(replace(run, false_positives=[{"round": 1, "rises": [rise]}])).rows
-    assert place == "round 1, labels, helpful"
+    assert place == "round 1, helpful, by the labels"
     assert [(cell.value, cell.n) for cell in cells] == [("0.125", "n=1,600"), ("0.125", "n=1,600"), ("0.125", "n=40")]
 
 

@@ -75,8 +75,8 @@ def test_dynamics_have_a_column_per_round_with_shared_axes_and_the_stop_marked(r
     axes = plot_dynamics(run).canvas.axes
     assert [panel.get_title() for panel in axes[:3]] == ["round 0", "round 1", "round 2"]
     assert len({panel.get_ylim() for panel in axes[3:]}) == 1
-    notes = [panel.texts[0].get_text().strip() for panel in axes[:3]]
-    assert notes == ["stop at 39 of 40", "stop at 35 of 40", "so far 31 of 40"]
+    notes = [panel.get_xlabel() for panel in axes[3:]]
+    assert notes == ["RL step (stop at 39 of 40)", "RL step (stop at 35 of 40)", "RL step (so far 31 of 40)"]
     assert set(lines_of(axes[3])) == {
         "helpful, correct",
         "helpful, incorrect",
@@ -86,14 +86,16 @@ def test_dynamics_have_a_column_per_round_with_shared_axes_and_the_stop_marked(r
 
 
 def test_dynamics_label_steps_and_rounds_with_overrides(run):
-    shared = "16 prompts with 8 solutions each (both roles together), weight of the newest step 0.125"
+    shared = (
+        "16 prompts with 8 solutions each (both roles together; the newest step has the weight 0.125 in the average)"
+    )
     assert f"single steps of {shared}. Thick" in plot_dynamics(run).caption
     alone = {"prover": {"roles": "sneaky_only", "prompts_per_step": 4, "max_steps": 20}, "stopping": {"ema": 0.5}}
     recipe = replace(run.recipe, rounds={1: alone})
     caption = plot_dynamics(replace(run, recipe=recipe)).caption
     assert (
-        f"single steps of round 0, 2: {shared}; round 1: 4 prompts with 8 solutions each (the sneaky role only), weight of "
-        "the newest step 0.5. Thick"
+        f"single steps of round 0, 2: {shared}; round 1: 4 prompts with 8 solutions each (the sneaky role only; the newest "
+        "step has the weight 0.5 in the average). Thick"
     ) in caption
 
 

@@ -146,6 +146,7 @@ def test_parity_is_reported_with_its_step_or_the_gap_that_is_left(run):
     missed = {"parity_step": Figure(None, None, None, 50), "parity_gap": Figure(1.234, None, None, 50)}
     statement = said(with_figures(run, reached, missed), "Parity")
     assert statement.text == (
-        "Reached in round 0 at step 31 of 50; not reached in round 1 within 50 steps, with a score gap of 1.23 left."
+        "In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop rules: in round 0 "
+        "from step 31 (of at most 40); not in round 1 within 50 steps, with a score gap of 1.23 left."
     )
     assert not [statement for statement in write_verdict(run) if statement.subject == "Parity"]

@@ -1,7 +1,5 @@
 """Training curves of the prover phases: accuracy and mean score by RL step, one column per round."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -46,9 +44,10 @@ def plot_dynamics(run: RunData) -> Plot | None:
         weight = _newest_weight(run.recipe.for_round(data.round_index))
         _draw_accuracy(grid[0, column], data.steps, weight)
         _draw_scores(grid[1, column], data.steps, weight)
-        _mark_stop(grid[:, column], run, data)
+        for axes in grid[:, column]:
+            axes.axvline(data.steps["step"].max(), color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
         grid[0, column].set_title(f"round {data.round_index}", fontsize=11)
-        grid[1, column].set_xlabel("RL step")
+        grid[1, column].set_xlabel(f"RL step ({_describe_stop(run, data)})")
     grid[0, 0].set_ylabel("accuracy (share)")
     grid[1, 0].set_ylabel("mean score (verifier's units)")
     for axes in grid[:, -1]:
@@ -90,21 +89,9 @@ def _draw_line(axes: Axes, steps: pd.DataFrame, name: str, weight: float, style:
     axes.plot(values["step"][-1:], smoothed[-1:], "o", color=style["color"], markersize=4)
 
 
-def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
+def _describe_stop(run: RunData, data: RoundData) -> str:
     last, planned = int(data.steps["step"].max()), run.recipe.for_round(data.round_index).prover.planned_steps
-    is_left = 2 * last < column[0].get_xlim()[1]
-    is_over = run.is_finished("prover", data.round_index)
-    for axes in column:
-        axes.axvline(last, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
-    column[0].text(
-        last,
-        0.02,
-        f" {'stop at' if is_over else 'so far'} {last} of {planned} ",
-        color=GREY,
-        fontsize=8,
-        ha="left" if is_left else "right",
-        va="bottom",
-    )
+    return f"{'stop at' if run.is_finished('prover', data.round_index) else 'so far'} {last} of {planned}"
 
 
 def _caption(run: RunData, rounds: list[RoundData]) -> str:
@@ -116,7 +103,7 @@ def _caption(run: RunData, rounds: list[RoundData]) -> str:
         f"round {', '.join(indices)}: {text}" if len(steps) > 1 else text for text, indices in steps.items()
     )
     return (
-        f"Thin: single steps of {lengths}. Thick: their exponential moving average. All on training problems, except the "
+        f"Thin: single steps of {lengths}. Thick: exponential moving averages of these. All on training problems, except the "
         "diamonds (held-out problems). The dotted vertical line is the stop."
     )
 
@@ -130,6 +117,6 @@ def _describe_steps(recipe: Recipe) -> str:
         "helpful_only": "the helpful role only",
     }[prover.roles]
     return (
-        f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}), weight of the newest "
-        f"step {_newest_weight(recipe):.3g}"
+        f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}; the newest step has the "
+        f"weight {_newest_weight(recipe):.3g} in the average)"
     )

@@ -50,7 +50,7 @@ def _draw_role(axes: Axes, rows: pd.DataFrame, role: str, edges: np.ndarray) -> 
         else:
             axes.stairs(shares, edges, color="black", linestyle="--", linewidth=1.4, label=label)
     tidy(axes)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.legend(framealpha=0.9, edgecolor="none", fontsize=8, loc="upper left")  # hides the threshold behind it
 
 
 def _bin_edges(scores: np.ndarray) -> np.ndarray:
