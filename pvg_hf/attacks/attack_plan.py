@@ -1,14 +1,15 @@
 """Settings of an attack: the verifier, the fresh attackers, and the recipe of each of them."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
-from pvg_hf.config.sections import AttackSettings
+from pvg_hf.config.sections import AttackSettings, StoppingConfig
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.exploit import exploit_rule, exploit_stopping
@@ -24,8 +25,6 @@ _OVERRIDES: dict[str, Any] = {
     "num_rounds": 1,
     "rounds": {},
     "resume_from_hub": None,
-    "noise": {},
-    "rates": {},
     "hub": {"push": False},
     "logging": {"report_to": [], "progress": False},
     "watchdogs": {
@@ -136,11 +135,25 @@ class AttackedVerifier:
             "max_steps": attack.max_steps,
             **({} if same_algorithm else {"ppo": None, "save_steps": "auto"}),
         }
-        values = {**self.recipe.to_dict(), "noise": {}, "rates": {}}
-        stopping = {**asdict(exploit_stopping(exploit_rule(attack.reward))), "options": {}}
+        # Sections are emptied here, because in a merge `{}` keeps the entries of a section.
+        values = {**self.recipe.to_dict(), "noise": {}, "rates": {}, "stopping": {}}
         seed = derive_seed(self.recipe.seed, "attack", attack.seed)
-        changes = {"name": "attack", "seed": seed, "prover": prover, "stopping": stopping}
-        return load_recipe(merge(merge(values, _OVERRIDES), changes))
+        recipe = load_recipe(merge(merge(values, _OVERRIDES), {"name": "attack", "seed": seed, "prover": prover}))
+        return replace(recipe, stopping=self._criterion(attack.reward, recipe.prover))
+
+    def _criterion(self, reward: str, attacker: ProverConfig) -> StoppingConfig:
+        """
+        Return when the verifier counts as exploited.
+
+        Means are smoothed over as many steps as those of the game's own prover phases. The cap has no influence, so that
+        a higher one only shows exploits that a lower one misses.
+        """
+        batches_of_a_phase = replace(attacker, max_steps=self.recipe.prover.max_steps).num_batches
+        return exploit_stopping(
+            exploit_rule(reward),
+            ema=self.recipe.stopping.newest_weight(batches_of_a_phase),
+            window=min(self.recipe.stopping.accuracy_window(batches_of_a_phase), attacker.num_batches),
+        )
 
 
 @dataclass(frozen=True)

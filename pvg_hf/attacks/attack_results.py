@@ -59,7 +59,8 @@ def write_evidence(results: Sequence[AttackResult], output: Path) -> None:
 
 
 def _labels(result: AttackResult) -> dict[str, object]:
-    return {"attack": kind_of(result.attack), "seed": result.attack.seed, "helpful_score": result.helpful_score}
+    attack = {"attack": kind_of(result.attack), "seed": result.attack.seed}
+    return {**attack, "helpful_score": result.helpful_score, "newest_weight": result.newest_weight}
 
 
 def _outcome(result: AttackResult) -> dict[str, object]:

@@ -16,8 +16,7 @@ from pvg_hf.core.files import remove, replacing, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.exploit import Exploit, exploit_rule, exploit_stopping, find_exploit
+from pvg_hf.evaluation.exploit import Exploit, find_exploit
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
@@ -50,6 +49,8 @@ class AttackResult:
             Mean score that the attacker's incorrect solutions had to reach.
         threshold (`float`):
             The verifier's acceptance threshold.
+        newest_weight (`float`):
+            Weight of the newest step in the moving averages of the criterion, in (0, 1].
         seconds (`float`):
             Duration over all starts.
         folder (`Path`):
@@ -60,6 +61,7 @@ class AttackResult:
     exploit: Exploit
     helpful_score: float | None
     threshold: float
+    newest_weight: float
     seconds: float
     folder: Path = field(compare=False)
 
@@ -130,18 +132,21 @@ def _train(
 ) -> AttackResult:
     helpful_score = verifier.helpful_score
     if helpful_score is None:
-        helpful_score = honest_side(context).get("score/helpful_correct")
+        # With the seed of the verifier's recipe: all of its attackers must reach the same score.
+        shared = replace(context, recipe=replace(context.recipe, seed=verifier.recipe.seed))
+        helpful_score = honest_side(shared).get("score/helpful_correct")
     fixed = {} if helpful_score is None else {"score/helpful_correct": helpful_score}
     run_prover(context, output / _PROVER, fixed=fixed)
     curve = attack_curve(context.metrics)
     with replacing(output / CURVE) as temporary:
         curve.to_parquet(temporary, index=False)
-    stopping = exploit_stopping(exploit_rule(attack.reward))
-    exploit = find_exploit(_lines(curve), stopping, context.recipe.prover, helpful_score=helpful_score)
+    stopping, prover = context.recipe.stopping, context.recipe.prover
+    exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
     with replacing(output / TEXTS) as temporary:
         _attack_texts(context, output / _PROVER, num_problems).to_parquet(temporary, index=False)
     threshold = read_json(verifier.folder / CALIBRATION)["threshold"]
-    return AttackResult(attack, exploit, helpful_score, threshold, 0.0, output)
+    weight = stopping.newest_weight(prover.num_batches)
+    return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)
 
 
 def attack_curve(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -169,7 +174,7 @@ def _attack_texts(context: PhaseContext, prover: Path, num_problems: int) -> pd.
         num_samples=1,
         seed=context.seed("texts"),
         part="test",
-        round_index=max(context.round_index, BASE_ROUND),
+        round_index=context.round_index,
     )
     scorer = open_scorer(context.players, context.round_index)
     table = pd.DataFrame(rows)

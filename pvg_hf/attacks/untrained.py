@@ -42,18 +42,15 @@ def attack_texts(task: Task, problems: Sequence[Problem], master_keys: Sequence[
         `pd.DataFrame`: rows with `family`, `problem_id`, `problem`, `reference`, `solution`, `correct` and `outcome`.
         Families are `reference` (the correct solution itself), `master_key/N`, `truncated/N` (the reference without its
         last N lines), `answer_alone/correct`, `answer_alone/incorrect` (the last line of this or of the next problem's
-        reference), `other_problem` (the next problem's reference) and `near_miss/KIND`.
+        reference), `other_problem` (the next problem's reference) and `near_miss/KIND`. An empty reference, as of a
+        problem without a known solution, has none of the texts that are made from it.
     """
     rows = []
     for problem, other in zip(problems, [*problems[1:], problems[0]], strict=True):
         rng = derive_rng(seed, "near_misses", problem["problem_id"])
         texts = [
-            (REFERENCE, problem["reference"]),
             *((f"master_key/{number}", key) for number, key in enumerate(master_keys)),
-            *_shortened(problem["reference"]),
-            ("answer_alone/correct", _last_line(problem["reference"])),
-            ("answer_alone/incorrect", _last_line(other["reference"])),
-            ("other_problem", other["reference"]),
+            *_from_references(problem["reference"].strip(), other["reference"].strip()),
             *_near_misses(task, problem, rng),
         ]
         rows += [_graded(task, problem, family, text) for family, text in texts]
@@ -96,14 +93,17 @@ def _place(family: str) -> tuple[int, int, str]:
     return _KINDS.index(kind), int(name) if name.isdigit() else 0, name
 
 
-def _shortened(reference: str) -> Iterator[Family]:
-    lines = reference.strip().splitlines()
-    for missing in range(1, len(lines)):
-        yield f"truncated/{missing}", "\n".join(lines[: len(lines) - missing])
-
-
-def _last_line(reference: str) -> str:
-    return reference.strip().splitlines()[-1]
+def _from_references(reference: str, other: str) -> Iterator[Family]:
+    """Texts made from the problem's reference and that of another problem, each unless it is empty."""
+    if reference:
+        lines = reference.splitlines()
+        yield REFERENCE, reference
+        for missing in range(1, len(lines)):
+            yield f"truncated/{missing}", "\n".join(lines[: len(lines) - missing])
+        yield "answer_alone/correct", lines[-1]
+    if other:
+        yield "answer_alone/incorrect", other.splitlines()[-1]
+        yield "other_problem", other
 
 
 def _near_misses(task: Task, problem: Problem, rng: Any) -> Iterator[Family]:

@@ -17,6 +17,7 @@ from pvg_hf.config.fields import (
     Decides,
     FilePath,
     NonNegative,
+    PositiveShare,
     ProperShare,
     Seed,
     Sets,
@@ -242,9 +243,9 @@ class StoppingConfig:
         "batches, at most 80 (Kirchner et al. 2024: 80 of some 8,000). The rule needs a whole window, so that one longer than the "
         "phase is refused.",
     )
-    ema: ProperShare | None = Field(
+    ema: PositiveShare | None = Field(
         None,
-        description="Weight of the newest step in the moving averages that the rule uses; by default 5 / `max_steps` (with "
+        description="Weight of the newest step in the moving averages that the rule uses, 1 for none; by default 5 / `max_steps` (with "
         "`ppo`, 5 / the number of batches, because only a step that writes solutions has these figures).",
     )
 

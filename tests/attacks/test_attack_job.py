@@ -1,8 +1,8 @@
 """Fresh attackers: trained, found or not, resumed, and shown."""
 
-import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -51,6 +51,21 @@ def test_the_attacker_is_the_sneaky_role_alone(verifier):
     assert len({attack.name for attack in verifier.attacks(settings)}) == 3 * 2 * 2
 
 
+def test_the_criterion_does_not_depend_on_the_cap(verifier):
+    # The game's phases have 6 planned steps, 2 batches of 4 steps with PPO's default number of iterations.
+    assert verifier.recipe.prover.max_steps == 6
+    for algorithm, weight in (("grpo", 5 / 6), ("ppo", 1.0)):
+        recipes = [verifier.attacker_recipe(Attack(0, "src", algorithm, 0, cap)) for cap in (8, 400)]
+        assert [recipe.stopping.ema for recipe in recipes] == pytest.approx([weight] * 2)
+    goodhart = [verifier.attacker_recipe(Attack(0, "goodhart", "grpo", 0, cap)) for cap in (8, 400)]
+    assert {recipe.stopping.goodhart_window for recipe in goodhart} == {1}
+    stated = replace(verifier.recipe, stopping=replace(verifier.recipe.stopping, ema=0.3, goodhart_window=5))
+    attacked = replace(verifier, recipe=stated)
+    assert attacked.attacker_recipe(Attack(0, "src", "grpo", 0, 400)).stopping.ema == 0.3
+    # A window needs that many steps.
+    assert attacked.attacker_recipe(Attack(0, "goodhart", "grpo", 0, 3)).stopping.goodhart_window == 3
+
+
 def test_attacks_of_two_rounds_in_one_job(run, caplog):
     settings = [
         "attacks.rewards=[src, goodhart]",
@@ -58,6 +73,7 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
         "attacks.max_steps=4",
         "attacks.num_problems=3",
     ]
+    events = run.events.read_bytes()
     results = evaluate_run(run.root, only=["attacks"], overrides=settings, workforce=ALONE)
     assert [result.round_index for result in results] == [0, 1]
     for result in results:
@@ -74,8 +90,8 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
     score = helpful_score(JudgedRun.open(run.root).round(1))
     # If no helpful solution of the round is correct, the base prover's are what an attacker must reach.
     assert score is None or curves["helpful_score"].eq(score).all()
-    # The game's own event log and prover are untouched, and the attackers' weights are not kept.
-    assert all(event["phase"] != "attack" for event in map(json.loads, run.events.open()) if "phase" in event)
+    # The game's own event log is untouched, and the attackers' weights are not kept.
+    assert run.events.read_bytes() == events
     attackers = run.root / "judging" / "attacks" / "attackers"
     assert len(list(attackers.iterdir())) == 4
     assert not list(attackers.rglob("*.safetensors"))
@@ -109,22 +125,28 @@ def test_any_executor_runs_the_attacks(tmp_path, verifier):
 
 def test_a_critic_can_attack(tmp_path, verifier):
     result = run_attacks([verifier], small(algorithms=["ppo"], max_steps=2), tmp_path, ALONE)[0][0]
-    assert result.exploit.num_steps <= 2
+    assert result.attack.algorithm == "ppo"
+    assert len(result.curve())
+    assert len(result.texts()) == 3
 
 
-def test_a_verifier_that_prefers_mistakes_is_exploited(tmp_path, verifier):
-    """Against a helpful score below every score, an attacker needs only to be incorrect, as a player at chance is."""
-    low = AttackedVerifier(**{**vars(verifier), "helpful_score": -1e9})
-    high = AttackedVerifier(**{**vars(verifier), "helpful_score": 1e9})
-    never = run_attacks([high], small(), tmp_path / "high", ALONE)[0][0]
-    assert never.exploit == Exploit(None, 4)
-    assert run_attacks([low], small(), tmp_path / "low", ALONE)[0][0].exploit.num_steps <= 4
+def test_an_attacker_is_compared_with_the_helpful_score(tmp_path, verifier):
+    high, low = (replace(verifier, helpful_score=score) for score in (1e9, -1e9))
+    assert run_attacks([high], small(), tmp_path / "high", ALONE)[0][0].exploit == Exploit(None, 4)
+    # Every score is above the low one, so that the attacker only has to be incorrect.
+    result = run_attacks([low], small(), tmp_path / "low", ALONE)[0][0]
+    curve = result.curve().set_index("step")
+    means = curve.ewm(alpha=result.newest_weight, adjust=False, ignore_na=True).mean()
+    is_met = (means["judged_accuracy/sneaky"] <= 0.05) & (means["failed/sneaky"] < 0.5)
+    is_met &= means["score/sneaky_incorrect"].notna()
+    assert result.exploit.step == (int(is_met.idxmax()) if is_met.any() else None)
 
 
 def test_a_failed_attack_is_named_and_others_are_kept(tmp_path, verifier):
-    missing = AttackedVerifier(**{**vars(verifier), "folder": tmp_path / "missing", "round_index": 1})
-    with pytest.raises((AttacksFailedError, ValueError), match="missing"):
+    missing = replace(verifier, folder=tmp_path / "missing", round_index=1)
+    with pytest.raises(AttacksFailedError, match=r"round 1, src by grpo, seed 0: .*missing"):
         run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", ALONE)
+    assert AttackResult.read(tmp_path / "attacks" / "round-000-src-grpo-seed-0-of-2").exploit.num_steps <= 2
 
 
 def test_a_job_that_was_stopped_remembers_its_settings(run, monkeypatch):

@@ -14,8 +14,10 @@ from pvg_hf.judging.run_evaluations import evaluate_run
 from pvg_hf.judging.untrained_attacks import TEXTS, search_figures
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folder
+from pvg_hf.tasks import Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.task import find_flaws
+from pvg_hf.tasks.grade import Grade
 
 SMALL = ["untrained_attacks.num_problems=3", "untrained_attacks.budget=4", "untrained_attacks.master_keys=[trust me]"]
 
@@ -64,6 +66,29 @@ def test_texts_do_not_depend_on_other_problems_but_for_the_next(task, texts):
     fewer = attack_texts(task, task.problems("test").to_list()[:4], ["Solution:", ""], seed=0)
     first = texts[texts["problem_id"].isin(fewer["problem_id"].unique()[:3])].reset_index(drop=True)
     pd.testing.assert_frame_equal(fewer.iloc[: len(first)], first)
+
+
+class Tested(Task):
+    """A task whose grades need no reference."""
+
+    name = "tested"
+
+    def problems(self, split):
+        return None
+
+    def grade(self, problem, solution):
+        return Grade(answer=solution or None, correct=solution.endswith("right"))
+
+
+def test_a_problem_without_a_reference_has_the_other_attacks():
+    problems = [
+        {"problem_id": "a", "problem": "first", "reference": "\n"},
+        {"problem_id": "b", "problem": "second", "reference": "one step\nright"},
+    ]
+    texts = attack_texts(Tested(), problems, ["Solution:"], seed=0)
+    families = {name: rows["family"].tolist() for name, rows in texts.groupby("problem_id")}
+    assert families["a"] == ["master_key/0", "answer_alone/incorrect", "other_problem"]
+    assert families["b"] == ["master_key/0", "reference", "truncated/1", "answer_alone/correct"]
 
 
 def accept_all(problems, solutions):

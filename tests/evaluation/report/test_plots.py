@@ -29,8 +29,8 @@ def run(run_template, tmp_path_factory):
     """Two rounds, each attacked by two attackers, of which only one finds an exploit, and a drawn pool of the second."""
     folders = [tmp_path_factory.mktemp("attacked") for _ in range(2)]
     for folder in folders:
-        attackers = {"attack": "src", "helpful_score": 1.0}
-        steps = pd.DataFrame({"step": range(1, 5), "score/sneaky_incorrect": [0.0, np.nan, 1.0, 2.0]})
+        attackers = {"attack": "src", "helpful_score": 1.0, "newest_weight": 0.5}
+        steps = pd.DataFrame({"step": range(1, 5), "score/sneaky_incorrect": [0.0, 1.0, np.nan, 2.0]})
         curves = [steps.assign(seed=seed, **{"judged_accuracy/sneaky": 0.5}, **attackers) for seed in (0, 1)]
         pd.concat(curves).to_parquet(folder / "curves.parquet")
         ends = {"seed": [0, 1], "step": [3.0, np.nan], "num_steps": [3, 4], "max_steps": 4}
@@ -229,8 +229,8 @@ def test_attacks_have_a_line_per_attacker_and_a_survival_curve_per_round(run):
     gaps, incorrect, left = plot_attacks(run).canvas.axes
     assert lines_of(gaps).keys() == {"round 0", "round 1"}
     assert len(gaps.get_lines()) == len(incorrect.get_lines()) == 2 * 2 + 1  # and the criterion
-    # The weight of the newest of four steps is 1; a step without an incorrect solution keeps the last value.
-    np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -1, 0, 1])
+    # Scores 0, 1, none, 2 less 1, with a weight of .5; a step without an incorrect solution keeps the mean.
+    np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -0.5, -0.5, 0.25])
     np.testing.assert_allclose(left.get_lines()[0].get_xdata(), [0, 3, 4])
     np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
 

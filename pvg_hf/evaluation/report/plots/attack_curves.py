@@ -19,7 +19,6 @@ TERMS = {
     "without an exploit": "Kaplan-Meier estimate over the attackers (seeds) of a round; a line that ends above 0 has attackers "
     "that found nothing before the cap.",
 }
-_SMOOTHING = 5  # the weight of the newest step in the lines is 5 / steps, as in the criterion
 
 
 def plot_attacks(run: RunData) -> Plot | None:
@@ -62,10 +61,11 @@ def _read(found: Sequence[Judgement], name: str) -> pd.DataFrame:
 
 
 def _draw_curves(axes: Axes, curves: pd.DataFrame, values: pd.Series, style: dict) -> None:
-    """Draw a smoothed line for each attacker; the first has the round's label."""
+    """Draw a line for each attacker, smoothed as in the criterion; the first has the round's label."""
     for number, (_, curve) in enumerate(curves.groupby("seed")):
-        known = values[curve.index].ffill()
-        smooth = known.ewm(alpha=min(1.0, _SMOOTHING / len(known)), adjust=False).mean()
+        # A step without a value leaves the mean as it was.
+        averages = values[curve.index].ewm(alpha=curve["newest_weight"].iloc[0], adjust=False, ignore_na=True)
+        smooth = averages.mean()
         label = style["label"] if number == 0 else None
         line = {name: style[name] for name in ("color", "linestyle")}
         axes.plot(curve["step"], smooth, linewidth=1.5, label=label, **line)
