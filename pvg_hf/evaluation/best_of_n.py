@@ -1,5 +1,7 @@
 """Balanced best-of-n: does a verifier still choose correctly among many solutions (Kirchner et al. 2024, fig. 6b)?"""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
@@ -38,6 +40,22 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
         if min(correct.sum(), (~correct).sum()) >= n // 2:
             shares[problem_id] = share_of_correct_choices(scores[correct], scores[~correct], n // 2)
     return share_by_problem(list(shares.values()), list(shares))
+
+
+def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: int) -> int | None:
+    """
+    Return the largest n at which tables of balanced best-of-n can be compared; `None` if there is none.
+
+    Args:
+        tables (`Iterable[Mapping[str, Figure]]`):
+            Figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
+        least_eligible (`int`):
+            Number of eligible problems that every table must have, at least 1.
+    """
+    sizes = [
+        {int(key) for key, figure in table.items() if key.isdigit() and figure.n >= least_eligible} for table in tables
+    ]
+    return max(set.intersection(*sizes), default=None) if sizes else None
 
 
 def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import NoReturn
 
@@ -23,6 +24,8 @@ HARMLESS = (
     r"mtime may not be reliable on this filesystem",  # old checkpoints are then removed in the order of their steps
     r"It seems that you are about to commit a data file .* to a space repository",  # a Space has the run that it shows
 )
+
+_SETTING = re.compile(r"[A-Za-z_]\w*(\.\w+)*=.*", re.DOTALL)  # `section.key=value` on a command line
 
 # PATH:LINE: CATEGORY: TEXT, source.
 _PYTHON_WARNING = re.compile(r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL)
@@ -117,10 +120,27 @@ def _is_worth_reading(record: logging.LogRecord) -> bool:
 
 
 class ScriptParser(argparse.ArgumentParser):
-    """Argument parser whose errors explain how settings of a recipe are written."""
+    """Argument parser that reads settings of a recipe in any place, and whose errors explain how they are written."""
 
     def __init__(self, description: str):
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def parse_intermixed_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """
+        Parse options and positional arguments in any order.
+
+        If the script has the argument `overrides`, settings `section.key=value` may also follow an option with several
+        values, such as `--seeds 0 1 prover.beta=0`, which would otherwise take them for its own.
+        """
+        words = sys.argv[1:] if args is None else args
+        if not any(action.dest == "overrides" for action in self._actions):
+            return super().parse_intermixed_args(words, namespace)
+        settings = [word for word in words if _SETTING.fullmatch(word)]
+        parsed = super().parse_intermixed_args([word for word in words if not _SETTING.fullmatch(word)], namespace)
+        parsed.overrides = [*parsed.overrides, *settings]
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         message = message.replace(", section.key=value", "")  # overrides are optional

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.console import _make_handler, shows_progress
+from pvg_hf.game.console import ScriptParser, _make_handler, shows_progress
 from pvg_hf.run.environment import has_default_threads, launcher, launcher_for, script_line
 
 
@@ -203,6 +203,26 @@ def test_the_error_for_a_setting_with_dashes_shows_the_right_form(arguments, hin
     said = run_rounds("recipe.yaml", *arguments)
     assert f"unrecognized arguments: {next(word for word in arguments if word.startswith('--'))}" in said
     assert said.strip().endswith(f": {hint}" if hint else "--turbo")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "game.yaml a.b=1 c=x=y --seeds 3 4 --fast",
+        "game.yaml --seeds 3 4 a.b=1 c=x=y --fast",
+        "--seeds 3 4 a.b=1 --fast game.yaml c=x=y",
+        "a.b=1 c=x=y game.yaml --fast --seeds 3 4",
+    ],
+)
+def test_settings_are_read_in_any_place(words):
+    parser = ScriptParser("A script.")
+    parser.add_argument("recipe")
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--seeds", type=int, nargs="+")
+    parser.add_argument("--fast", action="store_true")
+    parsed = parser.parse_intermixed_args(words.split())
+    assert (parsed.recipe, parsed.overrides) == ("game.yaml", ["a.b=1", "c=x=y"])
+    assert (parsed.seeds, parsed.fast) == ([3, 4], True)
 
 
 @pytest.mark.parametrize(

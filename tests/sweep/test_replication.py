@@ -3,15 +3,19 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pvg_hf.config import load_recipe
+from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
+from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
 from pvg_hf.sweep.replication import (
     ACCEPTED_IN_ALL_POOLS,
+    contrast_table,
     means_table,
     replicate,
     replicate_recipe,
@@ -32,14 +36,54 @@ def test_means_over_seeds_by_hand(make_run, tmp_path):
     header, _, *rows = [
         line.strip("| ").split(" | ") for line in means_table([load_run(run), load_run(other)]).splitlines()
     ]
-    assert header[-2:] == ["round 0", "round 1"]
+    assert header[-3:] == ["round 0", "round 1", "round 1 less round 0"]
     table = {row[0]: row[1:] for row in rows}
     assert table["accuracy/helpful"][0] == show_figure(mean_over_seeds([first, first - 0.125]))
     assert table["accuracy/helpful"][0].endswith("(n=2)")
+    later = load_run(run).evaluated[1].figure("accuracy/helpful").value
+    changes = [later - first, later - (first - 0.125)]
+    assert table["accuracy/helpful"][2] == show_figure(mean_over_seeds(changes))
     cells = [json.loads((run / "evaluation" / f"round-00{k}" / "metrics.json").read_text()) for k in (0, 1)]
     figures = {**cells[0], **cells[1]}
     last = [figures[f"round/pools/accepted/round-001/{pool}"]["value"] for pool in ("base", "round-000", "round-001")]
     assert table[ACCEPTED_IN_ALL_POOLS][1].startswith(f"{sum(last) / 3:.3f}")
+
+
+def drawn(sizes: dict[str, int], index: int) -> Judgement:
+    """Best-of-n of a round, which is .5 at every n; `sizes` has the numbers of eligible problems."""
+    figures = {n: Figure(0.5, 0.4, 0.6, eligible) for n, eligible in sizes.items()}
+    return Judgement("best_of_n", index, "", {}, {**figures, "eligible/2": Figure(1.0, 0.9, 1.0, 50)}, {}, 0.0)
+
+
+def test_best_of_n_is_tabulated_at_an_n_that_all_rounds_have(make_run):
+    run = load_run(make_run(2))
+    many = drawn({"2": 50, "64": 30, "256": 12}, 0)
+    few = drawn({"2": 48, "64": 10, "256": 9}, 1)  # 9 are fewer than are needed
+    rows = means_table([replace(run, judgements=[many, few])])
+    assert "| best_of_n/64 | 0.500 (n=1) | 0.500 (n=1) | 0.000 (n=1) |" in rows
+    assert rows.count("best_of_n/") == 1
+
+
+def test_two_recipes_are_compared_seed_by_seed(make_run):
+    run = load_run(make_run(2))
+    recipe = run.recipe
+
+    def of(seed: int, name: str, change: float):
+        rounds = [
+            replace(data, figures={**data.figures, "soundness": Figure(0.5 + 0.1 * seed + change, None, None, 9)})
+            for data in run.evaluated
+        ]
+        return replace(run, recipe=replace(recipe, seed=seed, name=f"{name}-seed-{seed}"), rounds=rounds)
+
+    ours = [of(seed, "ours", 0.2) for seed in (0, 1, 2)]
+    theirs = [of(seed, "theirs", change) for seed, change in ((1, 0.1), (0, 0.2), (3, 0.0))]
+    header, _, *rows = [line.strip("| ").split(" | ") for line in contrast_table(ours, theirs).splitlines()]
+    assert header == ["round 1", "ours", "theirs", "difference"]
+    (row,) = [row for row in rows if row[0] == "soundness"]
+    # Seeds 0 and 1 only: .7 and .8 against .7 and .7.
+    assert row[1:] == [show_figure(mean_over_seeds(values)) for values in ([0.7, 0.8], [0.7, 0.7], [0.0, 0.1])]
+    with pytest.raises(ValueError, match="no seed in common"):
+        contrast_table(ours[2:], theirs[:2])
 
 
 def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):

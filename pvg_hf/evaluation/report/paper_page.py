@@ -1,11 +1,11 @@
 """Writes `paper.html` of a run folder: its figures beside those of Kirchner et al. 2024 (arXiv 2407.13692)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
+from pvg_hf.evaluation.best_of_n import largest_common_n
 from pvg_hf.evaluation.report.page import Image, embed, make_environment
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
 from pvg_hf.evaluation.report.plots.style import BLUE, GREY, Plot, draw_figures, legend_beside, new_canvas, tidy
@@ -216,10 +216,5 @@ def _best_of_n(run: RunData) -> dict[int, Figure]:
         }
         for data in run.evaluated
     }
-    sizes = _common_sizes(list(tables.values()))
-    return {index: table.get(str(max(sizes)), EMPTY) for index, table in tables.items()} if sizes else {}
-
-
-def _common_sizes(tables: Sequence[dict[str, Figure]]) -> set[int]:
-    sizes = [{int(key) for key, figure in table.items() if figure.value is not None} for table in tables]
-    return set.intersection(*sizes) if sizes else set()
+    size = largest_common_n(tables.values(), least_eligible=1)
+    return {} if size is None else {index: table[str(size)] for index, table in tables.items()}
