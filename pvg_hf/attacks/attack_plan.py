@@ -138,7 +138,9 @@ class AttackedVerifier:
         # Sections are emptied here, because in a merge `{}` keeps the entries of a section.
         values = {**self.recipe.to_dict(), "noise": {}, "rates": {}, "stopping": {}}
         seed = derive_seed(self.recipe.seed, "attack", attack.seed)
-        recipe = load_recipe(merge(merge(values, _OVERRIDES), {"name": "attack", "seed": seed, "prover": prover}))
+        task = {"honest_source": "dataset"}  # an attacker has no helpful role
+        changes = {"name": "attack", "seed": seed, "task": task, "prover": prover}
+        recipe = load_recipe(merge(merge(values, _OVERRIDES), changes))
         return replace(recipe, stopping=self._criterion(attack.reward, recipe.prover))
 
     def _criterion(self, reward: str, attacker: ProverConfig) -> StoppingConfig:

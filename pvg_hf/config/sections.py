@@ -77,6 +77,8 @@ WatchAction = Annotated[
 
 SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
 
+HonestSource = Literal["dataset", "prover"]
+
 CorrectSource = Literal["prover", "dataset", "both"]
 
 PairChoice = Literal["labelled", "all"]
@@ -110,7 +112,20 @@ class TaskConfig:
         description="Number of solved examples in the base prompt; by default the task's own number: for `arithmetic` 0 of its 3, "
         "for `gsm8k` all 4.",
     )
-    sneaky_sees: SneakySees = Field("nothing", description="What the sneaky role is shown in addition to the problem.")
+    sneaky_sees: SneakySees = Field(
+        "nothing",
+        description="What the sneaky role is shown in addition to the problem. May differ between rounds.",
+    )
+    honest_source: HonestSource = Field(
+        "dataset",
+        description="The solution that `sneaky_sees: honest_solution` shows: the `dataset`'s reference, or the first correct solution "
+        "of the `prover` in the helpful role (the reference if it has none). May differ between rounds.",
+    )
+
+    @property
+    def shows_own_solutions(self) -> bool:
+        """Whether the sneaky role is shown the prover's own correct solutions."""
+        return self.sneaky_sees == "honest_solution" and self.honest_source == "prover"
 
 
 @section

@@ -1,6 +1,7 @@
 """The problems of a game, split into parts, with the task and the prompts of its roles."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ class GameProblems:
             The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
         prompts ([`PromptBuilder`]):
             Builds the prompt of a problem and a role.
+        honest (`Mapping[str, str]`, *optional*):
+            Solutions by problem that a sneaky prompt shows in place of the reference.
     """
 
     task: Task
     parts: dict[str, Dataset]
     prompts: PromptBuilder
+    honest: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, recipe: Recipe) -> "GameProblems":
@@ -55,6 +59,23 @@ class GameProblems:
         _check_shown_examples(prompts, parts)
         return cls(task, parts, prompts)
 
+    def for_round(self, recipe: Recipe) -> "GameProblems":
+        """
+        Return the same problems with the prompts of a round.
+
+        Args:
+            recipe ([`~pvg_hf.config.Recipe`]):
+                Recipe with the round's overrides applied.
+
+        Raises:
+            ValueError: if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.
+        """
+        return replace(self, prompts=recipe_prompts(recipe, self.task))
+
+    def showing(self, honest: Mapping[str, str]) -> "GameProblems":
+        """Return the same problems, whose sneaky prompts show these solutions, by problem, in place of references."""
+        return replace(self, honest=honest)
+
     def sample(self, part: str, number: int) -> list[dict[str, Any]]:
         """Return at most `number` problems of a part, evenly spread over it."""
         problems = self.parts[part]
@@ -62,8 +83,9 @@ class GameProblems:
         return problems.select(places).to_list()
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
-        """Render the prover's prompt. A sneaky prompt that shows an honest solution shows the reference."""
-        text = self.prompts.text(problem, role, honest_solution=problem["reference"])
+        """Render the prover's prompt. A sneaky prompt that shows an honest solution shows that in `honest`, or the reference."""
+        honest = self.honest.get(problem["problem_id"], problem["reference"])
+        text = self.prompts.text(problem, role, honest_solution=honest)
         return self.prompts.render(text, tokenizer)
 
 

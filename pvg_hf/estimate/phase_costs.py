@@ -119,17 +119,26 @@ class ProverCosts:
     def tokens(self, amounts: Amounts) -> float:
         prover = amounts.recipe.prover
         solutions = prover.num_batches * prover.num_trainings * amounts.solutions_per_step
-        return solutions * (amounts.training_prompt.mean + amounts.lengths.solution.mean)
+        of_training = solutions * (amounts.training_prompt.mean + amounts.lengths.solution.mean)
+        return of_training + sum(writing.tokens(amounts) for writing in _honest_writings(amounts))
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
         prover, config = sizes["prover"], amounts.recipe.prover
         work = _prover_batch(amounts, sizes) * (config.num_batches * config.num_trainings)
         if Role.HELPFUL in config.trained_roles:
             work += _selection(amounts, sizes)
+        work = sum((writing.work(amounts, prover) for writing in _honest_writings(amounts)), work)
         # An adapter's reference is the base below it; full weights need a second copy.
         reference = prover.frozen_bytes if config.beta and not config.lora else 0
         critic = critic_bytes(config, sizes["critic"]) if config.has_critic else 0
         return work.holding(prover.training_bytes + reference + critic + _verifier_bytes(amounts, sizes))
+
+
+def _honest_writings(amounts: Amounts) -> list["Writing"]:
+    """What the prover writes before its training so that sneaky prompts can show it."""
+    if not amounts.recipe.task.shows_own_solutions or Role.SNEAKY not in amounts.recipe.prover.trained_roles:
+        return []
+    return [Writing(Role.HELPFUL, amounts.num_problems("prover"), amounts.recipe.mint.solutions_per_problem)]
 
 
 def _prover_batch(amounts: Amounts, sizes: Sizes) -> Work:

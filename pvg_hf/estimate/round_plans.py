@@ -72,7 +72,8 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
         sizes = _player_sizes(of_round, hardware)
         machine = machine or measure_machine(hardware.device, dtype, sizes["prover"].hidden_size)
         early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
-        amounts = Amounts(of_round, problems, hardware, measure_lengths(of_round, problems))
+        of_problems = problems.for_round(of_round)
+        amounts = Amounts(of_round, of_problems, hardware, measure_lengths(of_round, of_problems))
         plans.append(RoundPlan(indices, early, amounts, sizes, machine, card))
     return plans if card else _with_recorded_times(recipe, plans)
 

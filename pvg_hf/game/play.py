@@ -162,6 +162,7 @@ def _play_phase(
 ) -> None:
     round_recipe = recipe if key.round_index is None else recipe.for_round(key.round_index)
     # The step axis needs the whole game's recipe: rounds may have different numbers of steps.
+    problems = problems.for_round(round_recipe)
     context = PhaseContext(round_recipe, folder, key, problems, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
     for callback in callbacks:

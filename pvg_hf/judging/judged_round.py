@@ -6,14 +6,16 @@ from pathlib import Path
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import round_name
+from pvg_hf.game.honest_solutions import read_honest_solutions
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import JUDGING
+from pvg_hf.run.file_names import JUDGING, pool_file, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
@@ -75,9 +77,17 @@ class JudgedRound:
     def folder(self) -> RunFolder:
         return self.run.folder
 
-    @property
+    @cached_property
     def problems(self) -> GameProblems:
-        return self.run.problems
+        """The task and its problems, with the round's prompts, which show what those of minting showed."""
+        problems = self.run.problems.for_round(self.recipe)
+        if not self.recipe.task.shows_own_solutions:
+            return problems
+        pool = self.folder.pool(self.round_index)
+        written = [
+            file for file in (pool / pool_file(Role.HELPFUL), pool / pool_test_file(Role.HELPFUL)) if file.exists()
+        ]
+        return problems.showing(read_honest_solutions(problems.task, written) if written else {})
 
     @cached_property
     def recipe(self) -> Recipe:

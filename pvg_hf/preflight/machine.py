@@ -33,6 +33,11 @@ def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
             f"{where} with {hardware.num_processes} processes: the server expects equally many prompts from each, but "
             "minting distributes them in batches. Use one process, or `vllm_colocate`."
         )
+    if config.generation == "vllm_colocate" and recipe.task.shows_own_solutions:
+        yield (
+            f"{where}, and `task.honest_source` is `prover`: the solutions are written before the training, and vLLM does not "
+            "release its memory between the two. Use `vllm_server`, or `transformers`."
+        )
     if recipe.verifier.shares_base:
         yield f"{where}, and `verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved."
 

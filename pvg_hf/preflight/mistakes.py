@@ -43,7 +43,6 @@ GAME_WIDE_SECTIONS = (
     "output_dir",
     "device",
     "resume_from_hub",
-    "task",
     "split",
     "bootstrap",
     "hub",
@@ -56,6 +55,9 @@ GAME_WIDE_SECTIONS = (
 _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture of all earlier ones
 
 GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
+
+ROUND_TASK_KEYS = ("sneaky_sees", "honest_source")
+"""The only keys of `task` that a single round can override."""
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
@@ -96,7 +98,8 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
     hardware = hardware or Hardware.here(recipe.device)
     mistakes = list(_check_machine(recipe)) if hardware.is_here else []
     mistakes += [*_check_trackers(recipe, hardware), *check_hub(recipe)]
-    mistakes += [*_check_overrides(recipe), *check_warmups(recipe, hardware.num_processes)]
+    mistakes += [*_check_overrides(recipe), *_check_shown_solutions(recipe)]
+    mistakes += check_warmups(recipe, hardware.num_processes)
     mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)] if problems is not None else []
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
@@ -141,6 +144,7 @@ def _check_settings(
     yield from check_extensions(of_round, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
     yield from check_self_evaluation(of_round)
     if problems is not None:
+        yield from refusals("`task`", partial(problems.for_round, of_round))
         yield from _check_with_problems(of_round, problems)
     yield from _check_noise_and_trainers(of_round, round_index, problems, hardware)
 
@@ -215,8 +219,21 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
             for name in GAME_WIDE_PLAYER_KEYS
             if name in (sections.get(player) or {})
         ]
+        fixed += [f"task.{name}" for name in sections.get("task") or {} if name not in ROUND_TASK_KEYS]
         for name in fixed:
             yield f"`rounds.{round_index}` overrides `{name}`, which holds for the whole game; set it at the top level."
+
+
+def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:
+    """List a `task.honest_source` that no round uses."""
+    of_rounds = [recipe, *(recipe.for_round(index) for index in recipe.rounds)]
+    if all(part.task.sneaky_sees != "honest_solution" for part in of_rounds) and any(
+        part.task.honest_source != "dataset" for part in of_rounds
+    ):
+        yield (
+            f"`task.honest_source` is `prover`, but `task.sneaky_sees` is `{recipe.task.sneaky_sees}`, with which the sneaky role is "
+            "shown no solution; set `sneaky_sees: honest_solution`."
+        )
 
 
 def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:

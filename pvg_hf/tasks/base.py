@@ -117,6 +117,14 @@ class Task(ABC):
         """
         return reference_answer(reference)
 
+    def shown_solution(self, solution: str) -> str:
+        """
+        Return what the sneaky role sees of one of the prover's correct solutions with `honest_source: prover`.
+
+        The default is the whole solution.
+        """
+        return solution
+
     def problem_mistake(self, problem: str) -> str | None:
         """
         Explain in a sentence why a text is not a problem of this task; `None` if it is one or if the task cannot tell.

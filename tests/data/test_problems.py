@@ -47,6 +47,28 @@ def test_the_sneaky_role_sees_the_reference_if_configured(game, tokenizer):
     assert problem["reference"] not in world.prompt(problem, Role.HELPFUL, tokenizer)
 
 
+SHOWING = "{{ problem }}\n{% if honest_solution %}Honest: {{ honest_solution }}\n{% endif %}sneaky solution:\n"
+
+
+def test_what_the_sneaky_role_sees_may_differ_between_rounds(game, tokenizer):
+    rounds = {1: {"task": {"sneaky_sees": "honest_solution"}}}
+    recipe = load_recipe(game(num_rounds=2, task__prompts={"sneaky": SHOWING}, rounds=rounds))
+    world = GameProblems.load(recipe)
+    problem = world.parts["prover"][0]
+    prompts = [world.for_round(recipe.for_round(k)).prompt(problem, Role.SNEAKY, tokenizer) for k in (0, 1)]
+    assert ["Honest: " in prompt for prompt in prompts] == [False, True]
+    assert problem["reference"] in prompts[1]
+
+
+def test_an_own_solution_takes_the_place_of_the_reference(game, tokenizer):
+    recipe = load_recipe(game(task__sneaky_sees="honest_solution", task__prompts={"sneaky": SHOWING}))
+    first, second = (world := GameProblems.load(recipe)).parts["prover"].select([0, 1])
+    shown = world.showing({first["problem_id"]: "my own words"})
+    assert "Honest: my own words\n" in shown.prompt(first, Role.SNEAKY, tokenizer)
+    assert second["reference"] in shown.prompt(second, Role.SNEAKY, tokenizer)
+    assert "my own words" not in shown.prompt(first, Role.HELPFUL, tokenizer)
+
+
 def test_the_provers_chat_template_sees_the_recipes_settings(game, tokenizer):
     world = GameProblems.load(load_recipe(game(prover__chat_template_kwargs={"enable_thinking": False})))
     assert world.prompts.chat_template_kwargs == {"enable_thinking": False}

@@ -21,6 +21,13 @@ def test_vllm_that_is_missing_or_misconfigured_is_a_mistake(generation, recipe_o
     assert "`prover.quantization` is `4bit`" in rounded
 
 
+@pytest.mark.parametrize(("generation", "number"), [("vllm_colocate", 1), ("vllm_server", 0), ("transformers", 0)])
+def test_own_solutions_need_memory_that_is_released(generation, number, recipe_of, hardware):
+    overrides = ["task.sneaky_sees=honest_solution", "task.honest_source=prover", f"prover.generation={generation}"]
+    mistakes = check_generation(recipe_of(*overrides), hardware)
+    assert sum("`task.honest_source` is `prover`" in mistake for mistake in mistakes) == number
+
+
 def test_vllm_in_the_same_process_needs_a_process_for_each_phase(values):
     recipe = load_recipe(values, ["prover.generation=vllm_colocate"])
     phases = schedule(recipe)

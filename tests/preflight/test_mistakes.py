@@ -258,6 +258,12 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["bootstrap.import_from=own.jsonl", "bootstrap.import_split=train"], ["`bootstrap.import_from`", "'train'"]),
         (["logging.report_to=[tensorbord]"], ["`tensorbord`", "trackio, wandb, tensorboard"]),
         (["rounds.1.seed=3"], ["`rounds.1` overrides `seed`"]),
+        (["rounds.1.task.few_shot=0"], ["`rounds.1` overrides `task.few_shot`"]),
+        (
+            ["task.prompts={sneaky: '{{ problem }}'}", "rounds.1.task.sneaky_sees=honest_solution"],
+            ["In round 1: `task`", "does not use the variable"],
+        ),
+        (["task.honest_source=prover"], ["`task.honest_source` is `prover`", "set `sneaky_sees: honest_solution`"]),
         (["rounds.1.arms={}"], ["`rounds.1` overrides `arms`"]),
         (["rounds.1.prover.warmup={}"], ["`rounds.1` overrides `prover.warmup`"]),
         (["rounds.1.prover.reward=srcc"], ["In round 1: `prover.reward`"]),

@@ -74,6 +74,18 @@ class TestedRecallTask(RecallTask):
         )
 
 
+class ShownRecallTask(RecallTask):
+    """The same task, which shows only the answer of the prover's own solutions, so that they differ from references."""
+
+    prompts: ClassVar = {
+        **RecallTask.prompts,
+        Role.SNEAKY: "{{ problem }}\n{% if honest_solution %}{{ honest_solution }}\n{% endif %}sneaky solution:\n",
+    }
+
+    def shown_solution(self, solution: str) -> str:
+        return f"#### {self.read_answer(solution)}"
+
+
 class ExampleRecallTask(RecallTask):
     """The same task with an example, a problem that may be in one of its splits."""
 

@@ -7,6 +7,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.honest_solutions import minted_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
@@ -27,6 +28,9 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     num_rows = 0
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
+            if role is Role.SNEAKY and context.recipe.task.shows_own_solutions:
+                written = [output / pool_file(Role.HELPFUL), output / pool_test_file(Role.HELPFUL)]
+                context.problems = context.problems.showing(minted_honest_solutions(context, written))
             sampler = players.role_sampler(role, round_index, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]

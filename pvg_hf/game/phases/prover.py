@@ -23,6 +23,7 @@ from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.false_positive_watch import FalsePositiveWatch, summarize_false_positives
+from pvg_hf.game.honest_solutions import sample_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import PlayerLoader
@@ -37,6 +38,7 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.schedule import staged
+from pvg_hf.sampling import Sampler
 from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
@@ -129,6 +131,8 @@ class SubPhase:
             Number of earlier steps of the phase.
         recovery (`str`):
             Recovery from a sneaky collapse in an earlier attempt; `none` in the first attempt.
+        helpful (`Path`, *optional*):
+            Folder of the helpful prover that the phase has trained before; `None` if it has trained none.
     """
 
     roles: tuple[Role, ...]
@@ -136,6 +140,7 @@ class SubPhase:
     rates: tuple[float, float]
     first_step: int = 0
     recovery: str = "none"
+    helpful: Path | None = None
 
 
 def run_prover(context: PhaseContext, output: Path, *, fixed: Mapping[str, float] | None = None) -> str:
@@ -169,7 +174,8 @@ def _train_roles(
         return _train(context, SubPhase(config.trained_roles, output, rates), dict(fixed))
     lines, fixed = [], {}
     for index, role in enumerate(config.trained_roles):
-        sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
+        helpful = output / Role.HELPFUL if index > 0 else None  # the first role
+        sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps, helpful=helpful)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
         # The sneaky role, trained next, is compared with the trained helpful one.
         fixed = _final_heldout(context.metrics, context.recipe.stopping.labels)
@@ -211,6 +217,26 @@ def _final_heldout(metrics: Sequence[Mapping[str, Any]], labels: str) -> dict[st
 
 
 def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+    """Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them."""
+    if not (Role.SNEAKY in sub_phase.roles and context.recipe.task.shows_own_solutions):
+        return _train_and_recover(context, sub_phase, fixed)
+    honest = sample_honest_solutions(context, "prover", _honest_sampler(context, sub_phase))
+    context.problems = context.problems.showing(honest)
+    line = _train_and_recover(context, sub_phase, fixed)
+    context.record({"prover/own_honest_share": len(honest) / len(context.problems.parts["prover"])})
+    return line
+
+
+def _honest_sampler(context: PhaseContext, sub_phase: SubPhase) -> Sampler:
+    """The helpful prover that was trained before the sneaky one, or else the weights that the training starts from."""
+    if sub_phase.helpful is not None:
+        return context.players.sampler(sub_phase.helpful)
+    if context.recipe.prover.init == "previous" and context.round_index > 0:
+        return context.players.role_sampler(Role.HELPFUL, context.round_index - 1)
+    return context.players.base_sampler()
+
+
+def _train_and_recover(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """Train, and train again with the recipe's recovery if the sneaky role collapsed."""
     # A file records the recovery, so that an interrupted second attempt resumes as one.
     marker = sub_phase.output / RECOVERY

@@ -134,6 +134,10 @@ class ProgramTask(Task):
         """Return the reference itself: a program's answer is the program."""
         return reference
 
+    def shown_solution(self, solution: str) -> str:
+        """Return the program alone: the prompt's template has its own fence."""
+        return self.read_answer(solution) or solution
+
     def answers_equal(self, first: str | None, second: str | None) -> bool:
         """Whether two programs are the same up to names, comments and layout."""
         return first is not None and second is not None and same_program(first, second)
