@@ -9,9 +9,11 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import EvalPrediction, Trainer, TrainerCallback
+from transformers.trainer_utils import HubStrategy
 
 from pvg_hf.messages.game_clock import GameClock
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame, evaluating
+from pvg_hf.messages.message_card import message_card
 from pvg_hf.messages.message_diagnostics import MESSAGE_VARIANTS, diagnose, vary_message
 from pvg_hf.messages.player_base import MessageProverModel, MessageVerifierModel
 from pvg_hf.messages.problem_data import LABELS, ROW_INDEX, Batch, EpochOrder, collate_problems, noise_draws
@@ -294,6 +296,29 @@ class StackelbergTrainer(Trainer):
         if self.args.should_save:
             self.game.save_players(Path(self.args.output_dir))
         return super().push_to_hub(*args, **kwargs)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        if self.is_world_process_zero() and self.args.hub_strategy != HubStrategy.END:
+            self.game.save_players(Path(self.args.output_dir))
+            self.create_model_card()
+        super()._push_from_checkpoint(checkpoint_folder)
+
+    def create_model_card(self, model_name: str | None = None, **metadata) -> None:
+        """
+        Write `README.md` into the output folder.
+
+        Args:
+            model_name (`str`, *optional*):
+                Name of the model in the card's metadata.
+            **metadata:
+                Further fields of [`~huggingface_hub.ModelCardData`], such as `license`, `language` and `tags`.
+        """
+        if self.is_world_process_zero():
+            evaluations = [entry for entry in self.state.log_history if "eval_accuracy" in entry]
+            figures = evaluations[-1] if evaluations else {}
+            source = self.hub_model_id or self.args.output_dir
+            card = message_card(self.game, self.args, figures, source, model_name=model_name, **metadata)
+            card.save(Path(self.args.output_dir) / "README.md")
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

@@ -31,10 +31,17 @@ from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
+from pvg_hf.messages.building import LoadedWorld, make_players, open_world
+from pvg_hf.messages.game_modules import MessageGame
+from pvg_hf.messages.message_judge import scores_of
+from pvg_hf.messages.mlp_players import MessageMLPProver, MessageMLPVerifier
+from pvg_hf.messages.stackelberg_config import StackelbergConfig
+from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
 from pvg_hf.preflight.machine import check_hub
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.study.upload import uploaded
+from tests.support.message_games import small_game, small_recipe
 
 torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
@@ -254,3 +261,44 @@ def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
     args = ScoreVerifierConfig("unused", use_cpu=True, model_init_kwargs={"revision": revision})
     found = args.verifier_settings(repo)
     return verifier.settings.evaluate_prompt, found.evaluate_prompt, args.verifier_settings().evaluate_prompt
+
+
+def push_message_game(folder: str, repo: str, *, strategy: str, in_the_end: bool) -> list[float]:
+    """Train a small message game with `push_to_hub`, and return the scores of two problems by the trained players."""
+    recipe = small_recipe()
+    loaded = open_world(recipe)
+    settings = {"num_rounds": 2, "prover_steps": 3, "verifier_steps": 2, "save_strategy": "steps", "save_steps": 5}
+    settings |= {"use_cpu": True, "disable_tqdm": True, "report_to": "none"}
+    hub = {"push_to_hub": True, "hub_model_id": repo, "hub_strategy": strategy, "hub_always_push": True}
+    trainer = StackelbergTrainer(
+        *make_players(recipe, loaded, 0),
+        args=StackelbergConfig(folder, **settings, **hub),
+        train_dataset=loaded.train,
+        eval_dataset=loaded.test,
+    )
+    trainer.train()
+    if in_the_end:
+        trainer.evaluate()
+        trainer.push_to_hub(tags="test")
+    return _scores_of(trainer.game, loaded)
+
+
+def message_scores(repo: str, revision: str = "main") -> list[float]:
+    """Return the scores of two problems by the players in a repository."""
+    players = [
+        player_class.from_pretrained(repo, subfolder=name, revision=revision)
+        for name, player_class in (("prover", MessageMLPProver), ("verifier", MessageMLPVerifier))
+    ]
+    return _scores_of(MessageGame(*players), open_world(small_recipe()))
+
+
+def _scores_of(game: MessageGame, loaded: LoadedWorld) -> list[float]:
+    return scores_of(game.eval(), loaded.test)[:2].tolist()
+
+
+def push_message_player(repo: str) -> tuple[float, float]:
+    """Push a prover by its own `push_to_hub`, and return a weight before and after it was loaded again."""
+    prover = small_game().prover
+    prover.push_to_hub(repo)
+    loaded = MessageMLPProver.from_pretrained(repo)
+    return prover.network[0].weight[0, 0].item(), loaded.network[0].weight[0, 0].item()

@@ -195,13 +195,14 @@ class LoopbackHub:
 
     def _create(self, order: dict[str, Any]) -> Answer:
         repo_id = f"{order['organization'] or OWNER}/{order['name']}"
-        prefix = {"model": "", "dataset": "datasets/", "space": "spaces/"}[order["type"]]
+        kind = order.get("type", "model")
+        prefix = {"model": "", "dataset": "datasets/", "space": "spaces/"}[kind]
         url = f"http://127.0.0.1:{self.port}/{prefix}{repo_id}"
-        if (order["type"], repo_id) in self.repos:
+        if (kind, repo_id) in self.repos:
             return as_json({"url": url, "error": "You already created this repo"}, 409)
         repo = Repo(is_private=order.get("visibility") == "private")
         repo.commit({".gitattributes": Blob(b"*.safetensors filter=lfs\n", False)})
-        self.repos[order["type"], repo_id] = repo
+        self.repos[kind, repo_id] = repo
         return as_json({"url": url})
 
     def _api(self, method: str, repo_id: str, repo: Repo, rest: str, query: str, body: bytes) -> Answer:
