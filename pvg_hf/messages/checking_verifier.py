@@ -1,22 +1,21 @@
 """A verifier whose architecture can compute products of problem and message, and parities of such products."""
 
 import math
-from typing import get_args
 
 import torch
 from torch import nn
 
-from pvg_hf.config.message_recipe import CheckStart
-from pvg_hf.core.extensions import suggest
-from pvg_hf.messages.player_base import MessagePlayerConfig, MessageVerifierModel
+from pvg_hf.config.message_recipe import MessageVerifier
+from pvg_hf.messages.player_base import MessageVerifierConfig, MessageVerifierModel
+from pvg_hf.trainers.common.options import check_options
 
 _RANDOM_SCALE = 0.5  # standard deviation of an angle at a random start, in units of pi
 _PARITY_SCALE = 4.0  # log-odds at the parity start if all equations hold; its negative if one is violated
 
 
-class CheckingVerifierConfig(MessagePlayerConfig):
+class CheckingVerifierConfig(MessageVerifierConfig):
     """
-    Configuration of a [`CheckingVerifier`].
+    Configuration of a [`CheckingVerifier`], in addition to [`~pvg_hf.messages.player_base.MessageVerifierConfig`].
 
     Args:
         num_inputs (`int`, *optional*, defaults to 165):
@@ -26,11 +25,10 @@ class CheckingVerifierConfig(MessagePlayerConfig):
             messages of width w.
         start (`str`, *optional*, defaults to `"random"`):
             `random`, or `parity`: the function that checks the equations of a linear system over F_2.
-        num_logits (`int`, *optional*, defaults to 1):
-            1 or 2 logits.
 
     Raises:
-        ValueError: for an unknown start, or if the problem is not a linear system at the start `parity`.
+        ValueError: for an unknown start or a number of checks out of range; or, with the start `parity`, if messages are not
+            continuous or the problem is not a linear system.
     """
 
     model_type = "message_checking_verifier"
@@ -38,17 +36,19 @@ class CheckingVerifierConfig(MessagePlayerConfig):
     num_inputs: int = 165
     num_checks: int = 32
     start: str = "random"
-    num_logits: int = 1
 
     def __post_init__(self, **kwargs):
+        check_options(self, MessageVerifier, "num_checks", "start")
         super().__post_init__(**kwargs)
-        if self.start not in get_args(CheckStart):
-            raise ValueError(f"Unknown start `{self.start}`. {suggest(self.start, get_args(CheckStart))}")
-        if self.start == "parity" and (
-            self.message_form != "continuous" or self.num_inputs != self.num_checks * (self.message_width + 1)
-        ):
+        if self.start != "parity":
+            return
+        if self.message_form != "continuous":
             raise ValueError(
-                f"The start `parity` checks a system of m equations with continuous messages of one entry per variable: {self.num_inputs} "
+                f"The start `parity` needs `continuous` messages, with an entry per variable; the form is `{self.message_form}`."
+            )
+        if self.num_inputs != self.num_checks * (self.message_width + 1):
+            raise ValueError(
+                f"The start `parity` checks m equations, of a problem with m (w + 1) inputs and messages of width w: {self.num_inputs} "
                 f"inputs are not {self.num_checks} x ({self.message_width} + 1)."
             )
 

@@ -3,7 +3,14 @@
 import torch
 from torch import nn
 
-from pvg_hf.messages.player_base import MessagePlayerConfig, MessageProverModel, MessageVerifierModel
+from pvg_hf.config.message_recipe import MessagePlayer
+from pvg_hf.messages.player_base import (
+    MessagePlayerConfig,
+    MessageProverModel,
+    MessageVerifierConfig,
+    MessageVerifierModel,
+)
+from pvg_hf.trainers.common.options import check_options
 
 
 class MessageMLPConfig(MessagePlayerConfig):
@@ -19,12 +26,19 @@ class MessageMLPConfig(MessagePlayerConfig):
             Number of hidden layers.
         dropout (`float`, *optional*, defaults to 0.0):
             P(an entry of a hidden layer is dropped) in training, in [0, 1).
+
+    Raises:
+        ValueError: for a size out of range.
     """
 
     num_inputs: int = 165
     hidden_size: int = 128
     num_layers: int = 2
     dropout: float = 0.0
+
+    def __post_init__(self, **kwargs):
+        check_options(self, MessagePlayer, "hidden_size", "num_layers", "dropout")
+        super().__post_init__(**kwargs)
 
 
 class MessageMLPProverConfig(MessageMLPConfig):
@@ -33,18 +47,13 @@ class MessageMLPProverConfig(MessageMLPConfig):
     model_type = "message_mlp_prover"
 
 
-class MessageMLPVerifierConfig(MessageMLPConfig):
+class MessageMLPVerifierConfig(MessageMLPConfig, MessageVerifierConfig):
     """
-    Configuration of a [`MessageMLPVerifier`], with the arguments of [`MessageMLPConfig`].
-
-    Args:
-        num_logits (`int`, *optional*, defaults to 1):
-            1 or 2 logits.
+    Configuration of a [`MessageMLPVerifier`], with the arguments of [`MessageMLPConfig`] and
+    [`~pvg_hf.messages.player_base.MessageVerifierConfig`].
     """
 
     model_type = "message_mlp_verifier"
-
-    num_logits: int = 1
 
 
 class MessageMLPProver(MessageProverModel):

@@ -1,14 +1,12 @@
 """Base classes of message provers and verifiers, and the form of messages."""
 
-from typing import get_args
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from pvg_hf.config.message_recipe import MessageForm
-from pvg_hf.core.extensions import suggest
+from pvg_hf.config.message_recipe import MessageConfig, MessageVerifier
+from pvg_hf.trainers.common.options import check_options
 
 
 class MessagePlayerConfig(PreTrainedConfig):
@@ -26,7 +24,7 @@ class MessagePlayerConfig(PreTrainedConfig):
             Temperature of the Gumbel softmax for discrete messages.
 
     Raises:
-        ValueError: for an unknown form, or a size below 1.
+        ValueError: for an unknown form, or a size out of range.
     """
 
     message_width: int = 10
@@ -35,19 +33,32 @@ class MessagePlayerConfig(PreTrainedConfig):
     temperature: float = 1.0
 
     def __post_init__(self, **kwargs):
-        if self.message_form not in get_args(MessageForm):
-            raise ValueError(
-                f"Unknown form of messages `{self.message_form}`. {suggest(self.message_form, get_args(MessageForm))}"
-            )
-        for name, least in (("message_width", 1), ("num_symbols", 2)):
-            if vars(self)[name] < least:
-                raise ValueError(f"`{name}` is {vars(self)[name]}; it must be at least {least}.")
+        check_options(self, MessageConfig, "num_symbols", "temperature", message_form="form", message_width="width")
         super().__post_init__(**kwargs)
 
     @property
     def message_size(self) -> int:
         """Numbers in a message: the width, times the symbols for discrete messages."""
         return self.message_width * (self.num_symbols if self.message_form == "discrete" else 1)
+
+
+class MessageVerifierConfig(MessagePlayerConfig):
+    """
+    Configuration that every verifier has, in addition to [`MessagePlayerConfig`].
+
+    Args:
+        num_logits (`int`, *optional*, defaults to 1):
+            1, the logit of yes, or 2, those of no and yes.
+
+    Raises:
+        ValueError: for another number of logits.
+    """
+
+    num_logits: int = 1
+
+    def __post_init__(self, **kwargs):
+        check_options(self, MessageVerifier, "num_logits")
+        super().__post_init__(**kwargs)
 
 
 class MessagePlayerModel(PreTrainedModel):

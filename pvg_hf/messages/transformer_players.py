@@ -8,8 +8,15 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.configuration_utils import SubConfigSpec
 
-from pvg_hf.messages.player_base import MessagePlayerConfig, MessageProverModel, MessageVerifierModel
-from pvg_hf.models.sources import SAFELY, check_weight_files
+from pvg_hf.config.message_recipe import MessagePlayer
+from pvg_hf.messages.player_base import (
+    MessagePlayerConfig,
+    MessageProverModel,
+    MessageVerifierConfig,
+    MessageVerifierModel,
+)
+from pvg_hf.models.sources import SAFELY, check_weight_files, local_folder
+from pvg_hf.trainers.common.options import check_options
 
 DEFAULT_ENCODER = "distilbert-base-uncased"
 
@@ -24,7 +31,10 @@ class MessageTransformerConfig(MessagePlayerConfig):
         freeze_encoder (`bool`, *optional*, defaults to `False`):
             Whether only the head is trained.
         dropout (`float`, *optional*, defaults to 0.0):
-            Before the head, in training.
+            P(an entry of the first token's state is dropped before the head) in training, in [0, 1).
+
+    Raises:
+        ValueError: for a `dropout` out of range.
     """
 
     sub_configs_defaults = {"encoder": SubConfigSpec(config_class=AutoConfig, model_type="distilbert")}  # noqa: RUF012
@@ -33,6 +43,10 @@ class MessageTransformerConfig(MessagePlayerConfig):
     freeze_encoder: bool = False
     dropout: float = 0.0
 
+    def __post_init__(self, **kwargs):
+        check_options(self, MessagePlayer, "dropout")
+        super().__post_init__(**kwargs)
+
 
 class MessageTransformerProverConfig(MessageTransformerConfig):
     """Configuration of a [`MessageTransformerProver`], with the arguments of [`MessageTransformerConfig`]."""
@@ -40,18 +54,13 @@ class MessageTransformerProverConfig(MessageTransformerConfig):
     model_type = "message_transformer_prover"
 
 
-class MessageTransformerVerifierConfig(MessageTransformerConfig):
+class MessageTransformerVerifierConfig(MessageTransformerConfig, MessageVerifierConfig):
     """
-    Configuration of a [`MessageTransformerVerifier`], with the arguments of [`MessageTransformerConfig`].
-
-    Args:
-        num_logits (`int`, *optional*, defaults to 1):
-            1 or 2 logits.
+    Configuration of a [`MessageTransformerVerifier`], with the arguments of [`MessageTransformerConfig`] and
+    [`~pvg_hf.messages.player_base.MessageVerifierConfig`].
     """
 
     model_type = "message_transformer_verifier"
-
-    num_logits: int = 1
 
 
 class _OnEncoder(PreTrainedModel):
@@ -89,10 +98,12 @@ class _OnEncoder(PreTrainedModel):
                 Arguments of the player's configuration, except `encoder`.
 
         Raises:
-            ValueError: if the weights are not safetensors.
+            ValueError: if the source is neither a folder nor on the Hub, or its weights are not safetensors.
         """
-        check_weight_files(source)
-        encoder = AutoModel.from_pretrained(source, **SAFELY)
+        folder = local_folder(source)
+        check_weight_files(folder)
+        # In float32, as the head and the optimiser need it, whatever the weights are stored in.
+        encoder = AutoModel.from_pretrained(folder, dtype=torch.float32, **SAFELY)
         player = cls(cls.config_class(encoder=encoder.config.to_dict(), **options))
         player.encoder.load_state_dict(encoder.state_dict())
         return player

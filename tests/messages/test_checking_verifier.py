@@ -43,8 +43,13 @@ def test_a_trained_parity_start_is_loaded_as_it_was_saved(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"start": "clever"}, "`clever`.*`parity`"), ({"start": "parity", "num_checks": 3}, "165 inputs are not 3 x")],
-    ids=["unknown", "no-system"],
+    [
+        ({"start": "clever"}, "`start` is `clever`.*'parity'"),
+        ({"start": "parity", "num_checks": 3}, "165 inputs are not 3 x"),
+        ({"start": "parity", "num_checks": 15, "message_form": "discrete"}, "needs `continuous` messages"),
+        ({"num_logits": 0}, "`num_logits` is 0"),
+    ],
+    ids=["unknown", "no-system", "discrete", "logits"],
 )
 def test_impossible_starts_are_errors(options, match):
     with pytest.raises(ValueError, match=match):

@@ -51,9 +51,17 @@ def test_players_are_loaded_as_they_were_saved(tmp_path, num_logits):
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"message_form": "spoken"}, "`spoken`.*`continuous`"), ({"message_width": 0}, "`message_width` is 0")],
-    ids=["form", "width"],
+    [
+        ({"message_form": "spoken"}, "`spoken`.*`continuous`"),
+        ({"message_width": 0}, "`message_width` is 0"),
+        ({"num_symbols": 1}, "`num_symbols` is 1"),
+        ({"temperature": 0.0}, r"`temperature` is 0\.0"),
+        ({"num_layers": 0}, "`num_layers` is 0"),
+        ({"dropout": 1.0}, r"`dropout` is 1\.0"),
+        ({"num_logits": 3}, "`num_logits` is 3"),
+    ],
+    ids=["form", "width", "symbols", "temperature", "layers", "dropout", "logits"],
 )
-def test_impossible_messages_are_errors(options, match):
+def test_impossible_settings_are_errors(options, match):
     with pytest.raises(ValueError, match=match):
-        MessageMLPProverConfig(**options)
+        MessageMLPVerifierConfig(**options)

@@ -52,6 +52,21 @@ def test_a_pretrained_encoder_keeps_its_weights(tmp_path):
     assert trained == {"head"}
 
 
+def test_an_encoder_in_half_precision_is_trained_in_single(tmp_path):
+    BertModel(BertConfig(**SMALL)).to(torch.bfloat16).save_pretrained(tmp_path)
+    prover = MessageTransformerProver.from_encoder(tmp_path, message_width=2)
+    assert {parameter.dtype for parameter in prover.parameters()} == {torch.float32}
+    prover(**IDS).sum().backward()
+    prover.save_pretrained(tmp_path / "prover")
+    loaded = MessageTransformerProver.from_pretrained(tmp_path / "prover")
+    assert torch.equal(loaded.eval()(**IDS), prover.eval()(**IDS))
+
+
+def test_a_model_that_is_nowhere_is_an_error():
+    with pytest.raises(ValueError, match="`no/where/at/all` is not a folder"):
+        MessageTransformerProver.from_encoder("no/where/at/all")
+
+
 def test_the_message_reaches_the_verdict():
     verifier = MessageTransformerVerifier(MessageTransformerVerifierConfig(encoder=BERT, message_width=2)).eval()
     messages = torch.tensor([[1.0, 1.0], [1.0, 1.0]]), torch.tensor([[-1.0, 1.0], [1.0, 1.0]])
