@@ -44,12 +44,16 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
 
     Raises:
         RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also
-            those under `rounds`.
+            those under `rounds`; or if it is the recipe of a message game.
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     stated: dict[str, Any] = {}
     for override in map(parse_override, overrides):
         values, stated = merge(values, override), merge(stated, override)
+    if "world" in values:
+        raise RecipeError(
+            "This recipe has a `world`, so that it is one of a message game: play it with scripts/run_messages.py."
+        )
     mistakes = list(_find_mistakes(values))
     if mistakes:
         raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, field_validator, model_
 from pvg_hf.config import fields as f
 from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml
 from pvg_hf.config.noise_section import FlipRate, RateSchedule, Resample, check_rates
+from pvg_hf.config.sections import Tracker
 
 PlayerKind = Literal["mlp", "transformer", "checking"]
 MessageForm = Literal["continuous", "discrete"]
@@ -274,7 +275,9 @@ class MessageRecipe:
     )
     max_length: f.Count = Field(128, description="Maximum tokens of a pair of texts.")
     save_steps: f.CountOrZero = Field(500, description="Steps between checkpoints; 0: none.")
-    report_to: list[str] = Field(default_factory=list, description="Trackers to report to, such as `tensorboard`.")
+    report_to: list[Tracker] = Field(
+        default_factory=list, description="Trackers to report to. TensorBoard's files are in each game's folder."
+    )
     world: WorldConfig = Field(default_factory=WorldConfig)
     messages: MessageConfig = Field(default_factory=MessageConfig)
     prover: MessageProver = Field(default_factory=MessageProver)
@@ -307,11 +310,16 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
         [`MessageRecipe`]: the checked recipe.
 
     Raises:
-        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range.
+        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range; or if it is the
+            recipe of a game with rounds of solutions.
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     for override in overrides:
         values = _overridden(values, parse_override(override))
+    if "task" in values:
+        raise RecipeError(
+            "This recipe has a `task`, so that it is not one of a message game: play it with scripts/run_rounds.py."
+        )
     mistakes = list_mistakes_of(values, MESSAGE_ADAPTER)
     if mistakes:
         raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))

@@ -7,7 +7,7 @@ Each field states its unit and range; the key reference in docs/recipes.md is ge
 import re
 from dataclasses import asdict
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -335,7 +335,8 @@ class EvaluationConfig:
     num_examples: Count = Field(12, description="Number of problems whose solutions the report shows side by side.")
 
 
-TRACKERS = ("trackio", "wandb", "tensorboard")
+Tracker = Literal["trackio", "wandb", "tensorboard"]
+TRACKERS: tuple[Tracker, ...] = get_args(Tracker)
 
 
 @section

@@ -1,6 +1,7 @@
 """Builds worlds, players and training arguments from a recipe."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pvg_hf.messages.transformer_players import (
     MessageTransformerVerifier,
 )
 from pvg_hf.models.from_config import train_tokenizer
+from pvg_hf.models.sources import local_folder
 from pvg_hf.tasks.decisions import DecisionProblems, DecisionWorld, load_world
 
 
@@ -71,7 +73,7 @@ def _load_tokenizer(recipe: MessageRecipe, problems: DecisionProblems) -> PreTra
     Load the tokenizer of the pretrained encoders, or train one on the problems for new encoders.
 
     Raises:
-        ValueError: if the players would need different tokenizers.
+        ValueError: if the players would need different tokenizers, or a model is neither a folder nor on the Hub.
     """
     sources = {
         player.model or DEFAULT_ENCODER for player in (recipe.prover, recipe.verifier) if player.encoder is None
@@ -85,7 +87,7 @@ def _load_tokenizer(recipe: MessageRecipe, problems: DecisionProblems) -> PreTra
             f"Models: {sorted(sources)}; sizes of new vocabularies: {sorted(map(str, sizes))}."
         )
     if sources:
-        return AutoTokenizer.from_pretrained(sources.pop(), trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(local_folder(sources.pop()), trust_remote_code=False)
     size = sizes.pop()
     if not isinstance(size, int):
         raise RecipeError("A new `encoder` needs a `vocab_size`, e.g. 400.")
@@ -182,10 +184,13 @@ def training_arguments(
             Whether to show a progress bar.
 
     Raises:
-        ValueError: if settings contradict each other, or the device is missing.
+        ValueError: if settings contradict each other, or the device or a tracker is missing.
     """
     if recipe.device == "cuda" and not torch.cuda.is_available():
         raise RecipeError("`device` is `cuda`, but torch finds no GPU; use `auto` or `cpu`.")
+    for tracker in recipe.report_to:
+        if find_spec(tracker) is None:
+            raise RecipeError(f"`report_to` has `{tracker}`, which is not installed: `pip install {tracker}`.")
     training, noise = recipe.training, recipe.noise
     options = {name: vars(training)[name] for name in GAME_OPTIONS}
     options |= {argument: vars(training)[key] for key, argument in TRAINER_OPTIONS.items()}

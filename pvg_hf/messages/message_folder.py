@@ -38,6 +38,11 @@ class MessageRunFolder:
         """Figures of all games; the run is finished if it exists."""
         return self.root / "judgement.json"
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether a game was begun or finished."""
+        return self.recipe.exists() and any((self.root / name).exists() for name in ("games", "training"))
+
     def game(self, source: str) -> Path:
         """Folder of a finished game, with `prover/`, `verifier/` and `log.jsonl`."""
         return self.root / "games" / source

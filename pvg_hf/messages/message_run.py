@@ -12,7 +12,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_message_recipe
 from pvg_hf.core.files import remove, sync_tree, write_json, write_json_lines, write_text
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import RECIPE_FILE, read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
@@ -65,12 +65,16 @@ def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRu
 
 def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -> None:
     """
-    Check that a folder is new or was started with the same recipe.
+    Check that a folder is new or was started with the same recipe. If nothing was played in it yet, the recipe may still change.
 
     Raises:
-        ValueError: listing the differences.
+        ValueError: listing the differences, or if the folder belongs to a run of another kind.
     """
-    if not folder.recipe.exists():
+    if (folder.root / RECIPE_FILE).exists():
+        raise ValueError(
+            f"{folder.root} is a run of another kind, with a {RECIPE_FILE}. Give this one another `name`."
+        )
+    if not folder.is_begun:
         return
     lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
     if lines:
@@ -118,12 +122,15 @@ def make_message_trainer(
 
 
 def _finish(trainer: StackelbergTrainer, folder: MessageRunFolder, source: str) -> None:
-    """Write a game's players and log, which appear by one rename, and remove its checkpoints."""
+    """Write a game's players, log and TensorBoard files, which appear by one rename, and remove its checkpoints."""
     target = folder.game(source)
     partial = target.with_name(f".{target.name}.partial")
     remove(partial)
     trainer.game.save_players(partial)
     write_json_lines(partial / "log.jsonl", trainer.state.log_history)
+    tracked = folder.training(source) / "runs"  # where transformers' callback writes
+    if tracked.exists():
+        tracked.rename(partial / "runs")
     sync_tree(partial)
     partial.rename(target)
     remove(folder.training(source))

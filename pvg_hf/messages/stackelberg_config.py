@@ -138,6 +138,11 @@ class StackelbergConfig(TrainingArguments):
         if self.max_steps <= 0:
             self.max_steps = self.plan.max_steps
         super().__post_init__()
+        if self.n_gpu > 1:
+            raise ValueError(
+                f"One process sees {self.n_gpu} GPUs, and would split each batch over all of them: restrict it to one "
+                "(`CUDA_VISIBLE_DEVICES=0`), or start a process for each by `accelerate launch`."
+            )
         self._check_unrolling()
         if self.noise_seed is None:
             self.noise_seed = self.seed

@@ -34,6 +34,8 @@ def test_a_recipe_opens_with_its_command_and_is_read(path):
         ({"noise": {"epsilon": 0.1, "rho0": 0.2}}, "either `epsilon` or"),
         ({"noise": {"schedule": {"kind": "linear", "length": 3, "over": "steps"}}}, "over: rounds"),
         ({"training": {"prover_steps": 0}}, "training.prover_steps"),
+        ({"report_to": ["tensorbord"]}, "report_to.*'tensorboard'"),
+        ({"task": "arithmetic"}, "scripts/run_rounds.py"),
     ],
     ids=lambda value: "",
 )

@@ -58,6 +58,34 @@ def test_a_changed_recipe_is_refused(tmp_path):
     play_messages(small_recipe(f"output_dir={tmp_path}", "judging.attack_steps=2"))
 
 
+def test_a_control_can_be_added_later(tmp_path):
+    folder = play_messages(small_recipe(f"output_dir={tmp_path}", "controls=[]"))
+    before = files(folder.root)
+    play_messages(small_recipe(f"output_dir={tmp_path}", "controls=[witness]"))
+    assert read_json(folder.judgement).keys() == {"prover", "witness"}
+    assert before.items() <= files(folder.root).items()
+
+
+def test_a_recipe_may_change_until_something_was_played(tmp_path):
+    recipe = small_recipe(f"output_dir={tmp_path}", "messages.width=3", "verifier={kind: checking, start: parity}")
+    with pytest.raises(ValueError, match=r"6 inputs are not|9 inputs are not"):
+        play_messages(recipe)
+    play_messages(small_recipe(f"output_dir={tmp_path}"))
+
+
+def test_a_run_of_another_kind_is_refused(tmp_path):
+    recipe = small_recipe(f"output_dir={tmp_path}", "name=other")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "recipe.yaml").write_text("task: arithmetic\n")
+    with pytest.raises(ValueError, match="run of another kind"):
+        play_messages(recipe)
+
+
+def test_files_of_a_tracker_are_kept(tmp_path):
+    folder = play_messages(small_recipe(f"output_dir={tmp_path}", "report_to=[tensorboard]", "controls=[]"))
+    assert list(folder.game("prover").glob("runs/**/events.out.tfevents.*"))
+
+
 def test_a_plan_writes_nothing(tmp_path):
     plan = describe_message_plan(small_recipe(f"output_dir={tmp_path / 'runs'}"))
     assert "200 training and 60 test problems" in plan

@@ -68,7 +68,7 @@ class TextDecisions(DecisionWorld):
         """
         check_split(split)
         if with_witness:
-            raise ValueError(f"The world `{self.name}` has no witnesses.")
+            raise ValueError(f"The world `{self.name}` has no witnesses: the only control is `none`.")
         where, rows = self._read(split)
         read = [self.read_row(row, f"{where}, row {number}") for number, row in enumerate(rows)]
         known = [row for row in read if row is not None]
@@ -181,7 +181,7 @@ class StandIn(DecisionWorld):
             ValueError: for another split, or if witnesses are asked for.
         """
         if with_witness:
-            raise ValueError(f"The world `{self.name}` has no witnesses.")
+            raise ValueError(f"The world `{self.name}` has no witnesses: the only control is `none`.")
         rows = self.rows(split)
         labels = np.array([int(row["label"] == 0) for row in rows])
         return DecisionProblems(labels, texts=[(row["premise"], row["hypothesis"]) for row in rows])
