@@ -1,25 +1,45 @@
 """Writes `paper.html` of a run folder: its figures beside those of Kirchner et al. 2024 (arXiv 2407.13692)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from matplotlib.axes import Axes
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.best_of_n import largest_common_n
 from pvg_hf.evaluation.report.page import Image, embed, make_environment
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
-from pvg_hf.evaluation.report.plots.style import BLUE, GREY, Plot, draw_figures, legend_beside, new_canvas, tidy
+from pvg_hf.evaluation.report.plots.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    Plot,
+    draw_figures,
+    legend_beside,
+    new_canvas,
+    tidy,
+)
 from pvg_hf.evaluation.report.published_values import (
     BEST_OF_600,
+    CORRECTNESS_ONLY_ACCURACY,
     EXPLOIT_STEPS,
     HELPFUL_ACCURACY,
     HUMAN_ACCURACY,
     SEPARABILITY,
+    PublishedRange,
     PublishedSeries,
 )
 from pvg_hf.run.read import RunData, load_run
 
 PAGE = "paper.html"
+
+# Of the lines of a run.
+_LINE_STYLES = (
+    {"color": BLUE, "marker": "o", "linestyle": "-"},
+    {"color": VERMILLION, "marker": "D", "linestyle": "--"},
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +66,8 @@ class PaperFigure:
 
 def write_paper_page(run_folder: Path) -> Path:
     """
-    Write `paper.html` into a run folder: the paper's figures 5, 6, 8, 9 and S3 beside the run's, each with a sentence on
-    whether the trend is there.
+    Write `paper.html` into a run folder: the paper's figures 5 or 9, 6, 7a, 8a, 8b and S3 beside the run's, each with a
+    sentence on whether the trend is there.
 
     Args:
         run_folder (`Path`):
@@ -67,35 +87,58 @@ def write_paper_page(run_folder: Path) -> Path:
 
 def paper_figures(run: RunData) -> list[PaperFigure]:
     """Return the paper's figures in its order."""
+    size, best_of_n = _best_of_n(run)
     return [
         _dynamics(run),
         _over_rounds(
             "6a",
             "Steps until a fresh SRC attacker finds an exploit; none counts as the cap",
-            _judged(run, "attacks", "src/mean_steps"),
-            EXPLOIT_STEPS,
+            {"this run": _judged(run, "attacks", "src/mean_steps")},
+            [EXPLOIT_STEPS],
             rises=True,
             unit="RL steps",
         ),
         _over_rounds(
-            "6b", "Balanced best-of-n at the largest n", _best_of_n(run), BEST_OF_600, rises=True, chance=0.5
+            "6b",
+            f"Balanced best-of-n at n = {size}" if size else "Balanced best-of-n",
+            {"this run": best_of_n},
+            [BEST_OF_600],
+            rises=True,
+            chance=0.5,
         ),
         _over_rounds(
-            "8a", "Accuracy of the helpful prover", _by_round(run, "accuracy/helpful"), HELPFUL_ACCURACY, rises=True
+            "7a",
+            "Valid steps of correct helpful solutions (paper: by GPT-4; run: by the task's checker)",
+            {
+                "this run, mean over steps": _judged(run, "legibility", "step_validity/helpful_correct"),
+                "this run, minimum over steps": _judged(run, "legibility", "all_valid/helpful_correct"),
+            },
+            [],
+            rises=True,
+        ),
+        _over_rounds(
+            "8a",
+            "Accuracy of the helpful prover",
+            {
+                "this run": _by_round(run, "accuracy/helpful"),
+                "this run, correctness only": _judged(run, "legibility_tax", "accuracy/correctness_only"),
+            },
+            [HELPFUL_ACCURACY, CORRECTNESS_ONLY_ACCURACY],
+            rises=True,
         ),
         _over_rounds(
             "8b",
             "Accuracy on single helpful solutions (paper: people; run: a weaker judge)",
-            _judged(run, "legibility", "judge_single/helpful"),
-            HUMAN_ACCURACY,
+            {"this run": _judged(run, "legibility", "judge_single/helpful")},
+            [HUMAN_ACCURACY],
             rises=True,
             chance=0.5,
         ),
         _over_rounds(
             "S3",
             "Separability of the roles, AUC",
-            _judged(run, "role_separability", "transformer/all"),
-            SEPARABILITY,
+            {"this run": _judged(run, "role_separability", "transformer/all")},
+            [SEPARABILITY],
             rises=False,
             chance=0.5,
         ),
@@ -114,13 +157,15 @@ def describe_trend(figures: dict[int, Figure], *, rises: bool) -> str:
         rises (`bool`):
             Whether it rises in the paper; otherwise it falls.
     """
-    known = {index: figure for index, figure in sorted(figures.items()) if figure.low is not None}
+    known = {index: figure for index, figure in sorted(figures.items()) if figure.value is not None}
     if not known:
         return "Not measured in this run."
     if len(known) < 2:
-        return "The trend needs at least two rounds with an interval."
+        return "The trend needs at least two rounds."
     (first_round, first), *_, (last_round, last) = known.items()
     change = f"from {first} in round {first_round} to {last} in round {last_round}"
+    if first.low is None or last.low is None:  # e.g. if all attackers reach the cap
+        return f"Without intervals the trend cannot be judged: {change}."
     if first.low <= last.high and last.low <= first.high:
         return f"No clear trend: {change}, and the intervals overlap."
     is_up = last.value > first.value
@@ -154,36 +199,20 @@ def _dynamics(run: RunData) -> PaperFigure:
 def _over_rounds(
     number: str,
     title: str,
-    figures: dict[int, Figure],
-    published: PublishedSeries,
+    lines: Mapping[str, dict[int, Figure]],
+    published: Sequence[PublishedSeries | PublishedRange],
     *,
     rises: bool,
     unit: str = "share",
     chance: float | None = None,
 ) -> PaperFigure:
-    image = _series_image(title, unit, figures, published, chance=chance)
-    return PaperFigure(number, describe_trend(figures, rises=rises), image, published.source)
-
-
-def _series_image(
-    title: str, unit: str, figures: dict[int, Figure], published: PublishedSeries, *, chance: float | None = None
-) -> Image:
-    """Plot the run's figures by round beside the paper's values, on the same axes."""
+    """Plot lines of the run by round beside the paper's values, on the same axes; the trend is that of the first line."""
     canvas = new_canvas(7.2, 3.2)
     axes = canvas.subplots()
-    theirs = [Figure(v, v - published.error, v + published.error, 0) for v in published.values]
-    style = {"color": GREY, "marker": "s", "linestyle": "--"}
-    draw_figures(axes, list(published.xs), theirs, shift=-0.05, label=published.label, **style)
-    draw_figures(
-        axes,
-        list(figures),
-        list(figures.values()),
-        shift=0.05,
-        label="this run",
-        color=BLUE,
-        marker="o",
-        linestyle="-",
-    )
+    for values, hatch in zip(published, ("", "//")):
+        _draw_published(axes, values, hatch)
+    for (label, figures), style in zip(lines.items(), _LINE_STYLES):
+        draw_figures(axes, list(figures), list(figures.values()), shift=0.05, label=label, **style)
     if chance is not None:
         axes.axhline(chance, color=GREY, linewidth=1, linestyle=":", label="chance")
     axes.set_xlabel("round")
@@ -191,9 +220,23 @@ def _series_image(
     axes.xaxis.get_major_locator().set_params(integer=True)
     tidy(axes)
     legend_beside(axes)
-    caption = "Bars: 95 % intervals of the run; error of reading of the paper's values."
+    caption = "Bars: 95 % intervals of the run" + (
+        "; error of reading of the paper's values." if any(isinstance(v, PublishedSeries) for v in published) else "."
+    )
     plot = Plot(title.split(" (")[0].lower().replace(" ", "-"), title, caption, canvas)
-    return embed(plot, plot.to_png())
+    source = "; ".join(values.source for values in published) or "no values are known as numbers, and none are drawn"
+    trend = describe_trend(next(iter(lines.values())), rises=rises)
+    return PaperFigure(number, trend, embed(plot, plot.to_png()), source)
+
+
+def _draw_published(axes: Axes, published: PublishedSeries | PublishedRange, hatch: str) -> None:
+    if isinstance(published, PublishedRange):
+        style = {"facecolor": "none", "edgecolor": GREY} if hatch else {"color": GREY}
+        axes.axhspan(published.low, published.high, alpha=0.35, hatch=hatch, label=published.label, **style)
+        return
+    values = [Figure(v, v - published.error, v + published.error, 0) for v in published.values]
+    style = {"color": GREY, "marker": "s", "linestyle": "--"}
+    draw_figures(axes, list(published.xs), values, shift=-0.05, label=published.label, **style)
 
 
 def _by_round(run: RunData, key: str) -> dict[int, Figure]:
@@ -205,16 +248,12 @@ def _judged(run: RunData, name: str, key: str) -> dict[int, Figure]:
     return {judgement.round_index: judgement.figure(key) for judgement in found}
 
 
-def _best_of_n(run: RunData) -> dict[int, Figure]:
+def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:
     """Best-of-n of each round at the largest n that all rounds have, from the drawn pools or else from the rounds."""
-    drawn = [judgement for judgement in run.judgements if judgement.name == "best_of_n"]
-    tables = {j.round_index: {k: f for k, f in j.figures.items() if k.isdigit()} for j in drawn} or {
-        data.round_index: {
-            key.removeprefix("best_of_n/"): figure
-            for key, figure in data.figures.items()
-            if key.startswith("best_of_n/")
-        }
+    drawn = {judgement.round_index: judgement.figures for judgement in run.judgements if judgement.name == "best_of_n"}
+    tables = drawn or {
+        data.round_index: {key.removeprefix("best_of_n/"): figure for key, figure in data.figures.items()}
         for data in run.evaluated
     }
     size = largest_common_n(tables.values(), least_eligible=1)
-    return {} if size is None else {index: table[str(size)] for index, table in tables.items()}
+    return size, {} if size is None else {index: table[str(size)] for index, table in tables.items()}

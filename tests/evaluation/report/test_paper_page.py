@@ -19,6 +19,8 @@ LOW, HIGH, WIDE = Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), Figure(0
         ({0: HIGH, 1: WIDE, 2: LOW}, False, "The paper's trend is there: it falls"),
         ({0: LOW, 1: WIDE}, True, "No clear trend"),
         ({0: LOW}, True, "The trend needs at least two rounds"),
+        # All attackers of the last round reached the cap: the mean has no spread.
+        ({0: LOW, 1: Figure(1.0, None, None, 3)}, True, "Without intervals the trend cannot be judged: from 0.20"),
         ({}, True, "Not measured"),
     ],
 )
@@ -38,10 +40,11 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
         Judgement("attacks", index, "Title", {}, steps, {}, 1.0).write(folder)
     page = write_paper_page(run).read_text(encoding="utf-8")
     figures = paper_figures(load_run(run))
-    assert [figure.number for figure in figures] == ["5", "6a", "6b", "8a", "8b", "S3"]
+    assert [figure.number for figure in figures] == ["5", "6a", "6b", "7a", "8a", "8b", "S3"]
     assert all(f'id="figure-{figure.number}"' in page for figure in figures)
     assert figures[1].trend.startswith("The paper's trend is there: it rises from 100.00")
     assert figures[-1].trend.startswith("The paper's trend is there: it falls")
     assert figures[-2].trend == "Not measured in this run."
-    assert page.count("<img") == 6
+    assert "no values are known as numbers" in figures[3].source  # of the paper's fig. 7a
+    assert page.count("<img") == 7
     assert "<script" not in page
