@@ -5,6 +5,7 @@ verifiers for `arithmetic` and `functions`, the judges, which are verifiers with
     python scripts/build_base_models.py                    # all, in parallel, into pvg_hf/assets
     python scripts/build_base_models.py --player score-verifier
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
+    python scripts/build_base_models.py --player large-verifier --output build/models   # for an experiment; does not ship
 
 A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
 package. A build that was stopped goes on where it was when the same command is given again.
@@ -23,9 +24,18 @@ from typing import Any
 
 import torch
 
-from pvg_hf.pretraining.base_models import BASE_MODELS, BaseModelConfig, Built, train_base_model, write_card
+from pvg_hf.pretraining.base_models import (
+    BASE_MODELS,
+    STUDY_MODELS,
+    BaseModelConfig,
+    Built,
+    train_base_model,
+    write_card,
+)
 from pvg_hf.pretraining.judges import JUDGES, JudgeConfig, train_judge, write_judge_card
 from pvg_hf.pretraining.quality import measure
+
+ASSETS = Path("pvg_hf/assets")
 
 
 def build_model(config: BaseModelConfig, folder: Path) -> Built:
@@ -57,25 +67,29 @@ def build_all(configs: Sequence[Any], folder: Path, build: Callable[..., Built],
 
 
 def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float | None:
-    """Operations of the pretraining of the prover that a verifier judges, if it is in the folder."""
+    """Operations of the pretraining of the prover that a verifier judges: that in the folder, or else the packaged one."""
     prover = "prover" if isinstance(config, JudgeConfig) else config.prover
-    stored = None if prover is None else folder / BASE_MODELS[prover].name / "config.json"
-    return json.loads(stored.read_text())["pretraining_flops"] if stored is not None and stored.exists() else None
+    if prover is None:
+        return None
+    places = (place / BASE_MODELS[prover].name / "config.json" for place in (folder, ASSETS))
+    stored = next((place for place in places if place.exists()), None)
+    return None if stored is None else json.loads(stored.read_text())["pretraining_flops"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--player", choices=[*BASE_MODELS, *JUDGES, "all"], default="all")
+    parser.add_argument("--player", choices=[*BASE_MODELS, *STUDY_MODELS, *JUDGES, "all"], default="all")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
-    parser.add_argument("--output", type=Path, default=Path("pvg_hf/assets"))
+    parser.add_argument("--output", type=Path, default=ASSETS)
     arguments = parser.parse_args()
+    chosen_study = {name: config for name, config in STUDY_MODELS.items() if name == arguments.player}
     models, judges = (
         [
             replace(config, num_steps=arguments.steps or config.num_steps)
             for name, config in known.items()
             if arguments.player in (name, "all")
         ]
-        for known in (BASE_MODELS, JUDGES)
+        for known in (BASE_MODELS | chosen_study, JUDGES)
     )
     build_all(models, arguments.output, build_model, write_card)
     build_all(judges, arguments.output, build_judge, write_judge_card)

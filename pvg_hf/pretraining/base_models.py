@@ -118,7 +118,15 @@ BASE_MODELS = {
         "functions-verifier", "program_texts", 80, 4, 5, 240, num_steps=2000, max_difficulty=5
     ),
 }
+"""Models that ship with the package, by the names that `scripts/build_base_models.py` takes."""
 
+STUDY_MODELS = {
+    "large-verifier": BaseModelConfig("arithmetic-verifier-large", "texts", 128, 4, 4, 256, num_steps=16_000),
+}
+"""
+Models for experiments, which do not ship: a verifier with the size, the number of texts and so the pretraining compute of
+the prover (docs/experiments/dynamics.md).
+"""
 
 CHECKPOINT_STEPS = 500
 

@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 from transformers import AutoModelForSequenceClassification
 
-from pvg_hf.pretraining.base_models import BASE_MODELS, Built, initial_model, train_base_model, write_card
+from pvg_hf.pretraining.base_models import (
+    BASE_MODELS,
+    STUDY_MODELS,
+    Built,
+    _rows_in_order,
+    initial_model,
+    train_base_model,
+    write_card,
+)
 from pvg_hf.pretraining.judges import JUDGES, train_judge, write_judge_card
 from pvg_hf.pretraining.texts import Stage
 from pvg_hf.scoring import VerifierScorer
@@ -44,6 +52,28 @@ def test_the_script_builds_a_model_and_its_card(tmp_path, repository, monkeypatc
     assert card.count("flawless ranked above") > 3
     assert sorted(path.name for path in built.iterdir() if path.is_dir()) == []  # no checkpoints
     assert (built / "model.safetensors").exists()
+
+
+def test_the_large_verifier_has_the_provers_size_and_number_of_texts():
+    large, prover = STUDY_MODELS["large-verifier"], BASE_MODELS["prover"]
+    sizes = (
+        "hidden_size",
+        "num_layers",
+        "num_heads",
+        "intermediate_size",
+        "num_steps",
+        "batch_size",
+        "max_difficulty",
+    )
+    assert [getattr(large, name) for name in sizes] == [getattr(prover, name) for name in sizes]
+    assert initial_model(large).num_parameters() == initial_model(prover).num_parameters()
+    # The operations are 6 per parameter and token, and a verifier's texts are about as long as a prover's.
+    counts = [
+        sum(len(row["input_ids"]) for row in _rows_in_order(replace(config, num_steps=64)))
+        for config in (large, prover)
+    ]
+    assert 0.8 < counts[0] / counts[1] < 1.25
+    assert not {config.name for config in STUDY_MODELS.values()} & {config.name for config in BASE_MODELS.values()}
 
 
 @pytest.fixture(scope="module")

@@ -114,4 +114,4 @@ def test_arms_of_the_reference_experiment_are_valid(overrides):
 
 
 def test_the_plan_of_the_reference_experiment_names_its_arms():
-    assert len(ARMS) == 4
+    assert len(ARMS) == 5
