@@ -2,8 +2,6 @@
 
 import pandas as pd
 
-FOUND = "found.parquet"  # in the folder of a result: texts that fooled the round's verifier
-
 ATTACK_COLUMNS = ["family", "problem_id", "problem", "reference", "solution", "correct", "outcome", "score"]
 
 

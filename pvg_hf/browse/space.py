@@ -19,12 +19,13 @@ from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.publish import run_on_main_process
 from pvg_hf.hub.layout import RunRepos
-from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement, published_recipe
 from pvg_hf.hub.locate import is_published_name
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
-from pvg_hf.run.file_names import EVENTS
+from pvg_hf.run.file_names import EVENTS, JUDGEMENT
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.schedule import seal_phase
 
 logger = logging.getLogger(__name__)
@@ -208,6 +209,7 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
     folders = [place for kind in ("evaluation", "verifier") for place in folder.rounds(kind).values()]
     for place in (*folders, folder.models / "verifier"):
         files += [path for path in place.glob("*") if path.suffix in _READ and path.name != EVENTS]
+    files += [place / JUDGEMENT for place in judgement_folders(folder)]
     for path in files:
         if path.is_file() and path.name != DIGESTS:
             check_file(path)
@@ -216,8 +218,11 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
             shutil.copyfile(path, copy)
             if path.name == ADAPTER_CONFIG:
                 copy.write_bytes(published_base(path.read_bytes(), None, ""))
+            elif path.name == JUDGEMENT:
+                copy.write_bytes(published_judgement(path.read_bytes()))
     (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
-    for place in RunFolder(target).phase_folders():
+    copied = RunFolder(target)
+    for place in (*copied.phase_folders(), *judgement_folders(copied)):
         seal_phase(place)
 
 

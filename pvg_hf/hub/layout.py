@@ -19,14 +19,21 @@ from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.run.file_names import (
     ANSWERING,
+    ATTACK_CURVES,
+    ATTACK_OUTCOMES,
+    ATTACK_TEXTS,
     BEST_HELPFUL,
     CALL_SUMMARY,
+    DRAWN_POOL,
     ENVIRONMENT,
     EVALUATIONS,
     FALSE_POSITIVES,
     FIGURES,
+    FOUND_ATTACKS,
     HELDOUT,
     HELDOUT_HELPFUL,
+    JUDGEMENT,
+    JUDGING,
     LABELS,
     METRICS,
     PAIRS,
@@ -146,6 +153,8 @@ _OF_PHASE = (METRICS, PHASE_RECORD, CALL_SUMMARY)
 
 _POOLS = (pool_file(Role.BASE), *(name(role) for role in GAME_ROLES for name in (pool_file, pool_test_file)))
 
+_EVIDENCE = (ATTACK_CURVES, ATTACK_OUTCOMES, ATTACK_TEXTS, FOUND_ATTACKS, DRAWN_POOL)
+
 # The solutions repository uses the same paths as the run's folder.
 _RECORDS = tuple(
     re.compile(pattern)
@@ -157,15 +166,16 @@ _RECORDS = tuple(
         rf"verifier/{ROUND}/{_any_of(*_OF_PHASE, PAIRS, CALIBRATION, HELDOUT)}",
         rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY, FALSE_POSITIVES)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
         rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, POOL_SCORES, EVALUATIONS)}",
+        rf"{JUDGING}/\w+/{ROUND}/{_any_of(PHASE_RECORD, JUDGEMENT, *_EVIDENCE)}",
     )
 )
 
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 
 # Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
-# changed during a run, or on the time (as the calls of a checker with a real clock).
+# changed during a run, or on the time (as the calls of a checker with a real clock, and evaluations that follow the round).
 _DERIVED = re.compile(
-    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base)/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
+    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base|{JUDGING})/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
 )
 
 
@@ -184,6 +194,11 @@ def is_ours(kind: str, path: str) -> bool:
     if kind in BASES.values():
         return re.fullmatch(_MODEL_FILE, path) is not None
     return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in _RECORDS)
+
+
+def is_judgement(path: str) -> bool:
+    """Whether a path of the solutions repository belongs to an evaluation that followed a round."""
+    return path.startswith(f"{JUDGING}/")
 
 
 def is_result(path: str) -> bool:

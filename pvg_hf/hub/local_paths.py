@@ -13,6 +13,7 @@ from pvg_hf.models.sources import PACKAGED
 ADAPTER_CONFIG = "adapter_config.json"
 _ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
 _FOLDER_KEYS = ("model", "import_from")  # the value of these keys may be a folder name without a separator
+_MODEL_SETTINGS = ("judge", "discriminator")  # settings of evaluations that may be the folder of a model
 _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 
 
@@ -25,6 +26,25 @@ def published_recipe(recipe: Recipe) -> bytes:
     """
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
     return dump_recipe(load_recipe(values)).encode()
+
+
+def published_judgement(judgement: bytes) -> bytes:
+    """
+    Rewrite the result of an evaluation for publication, so that its settings name no local folder.
+
+    Args:
+        judgement (`bytes`):
+            JSON, as [`~pvg_hf.run.judgements.Judgement`] writes it.
+    """
+    values = json.loads(judgement)
+    hidden = {
+        key: NOT_PUBLISHED
+        for key in _MODEL_SETTINGS
+        if isinstance(value := values["settings"].get(key), str) and is_local_path(value, "model")
+    }
+    if not hidden:
+        return judgement
+    return (json.dumps({**values, "settings": values["settings"] | hidden}, indent=2) + "\n").encode()
 
 
 def is_local_path(text: str, key: str = "") -> bool:

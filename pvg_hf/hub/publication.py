@@ -20,11 +20,12 @@ from pvg_hf.hub.layout import (
     player_files,
     record_files,
 )
-from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.run.file_names import FIGURES, ROUND_FOLDERS
+from pvg_hf.run.file_names import FIGURES, JUDGEMENT, ROUND_FOLDERS
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_folders
 
 Files = dict[str, Source]
 
@@ -69,7 +70,9 @@ class Publication:
     def results(self, kind: str) -> Files:
         """Files with results of the game, by path in the repository of this kind."""
         if kind == SOLUTIONS:
-            return dict(record_files(self.folder.root, self.round_index))
+            files: Files = dict(record_files(self.folder.root, self.round_index))
+            judgements = {path: file for path, file in files.items() if Path(path).name == JUDGEMENT}
+            return files | {path: published_judgement(file.read_bytes()) for path, file in judgements.items()}
         if kind not in PUBLISHED_PLAYERS:
             return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
         files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
@@ -153,7 +156,7 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
             f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
             f"deleted. Rounds that can be published: {publishable_rounds(root) or 'none'}."
         )
-    for place in folder.phase_folders():
+    for place in (*folder.phase_folders(), *judgement_folders(folder)):
         for damage in find_damaged(place):
             raise damage
     return Publication(folder, round_index, folder.read_recipe(), repos, license)

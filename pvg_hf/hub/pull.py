@@ -26,6 +26,7 @@ from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, p
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.schedule import seal_phase
 
 logger = logging.getLogger(__name__)
@@ -229,7 +230,8 @@ def pull_into(
 def _complete(staged: Path, place: Path) -> None:
     """Write the digests of a downloaded run and rename its folder to `place`, once all of its files are on the disk."""
     # Local digests can be trusted: the download compared each file with the Hub's hash.
-    for folder in RunFolder(staged).phase_folders():
+    run = RunFolder(staged)
+    for folder in (*run.phase_folders(), *judgement_folders(run)):
         seal_phase(folder)
     sync_tree(staged)
     os.replace(staged, place)

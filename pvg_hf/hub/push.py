@@ -18,7 +18,18 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
-from pvg_hf.hub.layout import BASES, CARD, PROMPTS, PUBLISHED_PLAYERS, SOLUTIONS, TAG, RunRepos, is_ours, is_result
+from pvg_hf.hub.layout import (
+    BASES,
+    CARD,
+    PROMPTS,
+    PUBLISHED_PLAYERS,
+    SOLUTIONS,
+    TAG,
+    RunRepos,
+    is_judgement,
+    is_ours,
+    is_result,
+)
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication, open_publication
 from pvg_hf.hub.repository import Repository, is_same
@@ -33,7 +44,8 @@ def push_round(
     """
     Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories.
 
-    A failed call can simply be repeated, as files that are already there are not sent again.
+    A failed call can simply be repeated, as files that are already there are not sent again. If the newest round is published
+    again, evaluations that were stored since then are added to its solutions, and their tag is moved.
 
     Args:
         run_folder (`str` or `Path`):
@@ -93,6 +105,9 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
     """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
+    is_moved = SOLUTIONS not in todo and _has_new_judgements(publication, repositories[SOLUTIONS])
+    if is_moved:
+        todo[SOLUTIONS] = repositories[SOLUTIONS]
     with tempfile.TemporaryDirectory() as workspace:
         commits = {}
         # Upload everything before the first tag, so that a failed upload leaves no tag.
@@ -101,11 +116,26 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
             files |= derived_files(publication, kind, Path(workspace))
             commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
     for kind, commit in commits.items():
+        if is_moved and kind == SOLUTIONS:
+            repositories[kind].remove_tag(tag)
         repositories[kind].set_tag(tag, commit)
         # With `exist_ok`, the Hub does not report a tag that somebody else set in the meantime.
         if repositories[kind].tags().get(tag) != commit:
             _remove_stale_tags(publication, repositories, overwrite=False)
         logger.info("Published %s, %s", repositories[kind].repo_id, tag)
+
+
+def _has_new_judgements(publication: Publication, solutions: Repository) -> bool:
+    """
+    Whether evaluations have been stored since the round was published.
+
+    Those of all rounds are published with the newest one, so that the tags of earlier rounds need not move.
+    """
+    files = {path: source for path, source in publication.results(SOLUTIONS).items() if is_judgement(path)}
+    if not files or any(_round_of(name) > publication.round_index for name in solutions.tags()):
+        return False
+    tree = solutions.tree(publication.tag)
+    return any(not is_same(source, tree.get(path)) for path, source in files.items())
 
 
 def _remove_stale_tags(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:

@@ -11,10 +11,10 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.game.console import shows_progress
 from pvg_hf.judging.judged_round import JudgedRound
+from pvg_hf.run.file_names import DRAWN_POOL
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import make_rows
 
-POOL = "pool.parquet"  # the drawn solutions with their scores
 _PARTS = "parts"  # folder of the problems that are finished
 _COLUMNS = ["problem_id", "sample_index", "solution", "correct", "outcome", "num_tokens", "score"]
 
@@ -67,7 +67,7 @@ def draw_pool(
             with replacing(part) as temporary:
                 rows[_COLUMNS].to_parquet(temporary, index=False)
     pool = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
-    with replacing(output / POOL) as temporary:
+    with replacing(output / DRAWN_POOL) as temporary:
         pool.to_parquet(temporary, index=False)
     remove(output / _PARTS)
     return pool

@@ -201,12 +201,22 @@ def cut_to_budget(tokenizer: PreTrainedTokenizerBase, text: str, budget: int | N
 def _open_judge(
     judged: JudgedRound, settings: LegibilitySettings
 ) -> tuple[VerifierScorer | CausalJudge, PreTrainedTokenizerBase]:
-    source = settings.judge or WORLD_JUDGES.get(judged.recipe.task.name) or str(judged.folder.verifier(0))
+    source = settings.judge or WORLD_JUDGES.get(judged.recipe.task.name) or _first_verifier(judged)
     source, device = local_folder(resolve_model(source, "verifier")), judged.players.processes.device
     if is_verifier(Path(source)):
         return VerifierScorer.from_pretrained(source, device=device), load_tokenizer(source)
     judge = CausalJudge.from_pretrained(source, device=device, question=settings.question or None)
     return judge, judge.tokenizer
+
+
+def _first_verifier(judged: JudgedRound) -> str:
+    folder = judged.folder.verifier(0)
+    if not folder.exists():
+        raise ValueError(
+            f"The default judge of the task `{judged.recipe.task.name}` is the verifier of round 0, and {folder} does not exist. "
+            "Name another judge (`legibility.judge=FOLDER`), or pull the run with its earlier players."
+        )
+    return str(folder)
 
 
 def test_rows(judged: JudgedRound, round_index: int) -> pd.DataFrame:

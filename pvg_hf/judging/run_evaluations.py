@@ -57,7 +57,8 @@ def evaluate_run(
             Settings as `NAME.key=value`. A setting that is not given is that of the stored or unfinished result, or else
             the default.
         again (`bool`, defaults to `False`):
-            Whether to delete stored results of these rounds and evaluations first. Attackers that were trained are kept.
+            Whether to delete stored results of these rounds and evaluations first, with their settings. Attackers that were
+            trained are kept.
         workforce ([`~pvg_hf.attacks.attack_job.Workforce`], *optional*):
             Processes for evaluations that consist of independent trainings.
 

@@ -10,7 +10,7 @@ from pvg_hf.attacks.attack_job import Workforce, run_attacks
 from pvg_hf.attacks.attack_plan import AttackedVerifier, kind_of
 from pvg_hf.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.attacks.fresh_attacker import AttackResult
-from pvg_hf.attacks.regression_set import FOUND, found_attacks
+from pvg_hf.attacks.regression_set import found_attacks
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
@@ -18,7 +18,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.judging.judged_round import JudgedRound
-from pvg_hf.run.file_names import JUDGING, pool_test_file
+from pvg_hf.run.file_names import FOUND_ATTACKS, JUDGING, pool_test_file
 from pvg_hf.run.folder import RunFolder
 
 _ATTACKS = "attackers"  # folder of all attackers of a run, next to the results
@@ -51,7 +51,7 @@ def judge_attacks(judged: JudgedRound, settings: AttackSettings, output: Path) -
     results = _results(judged, settings)
     write_evidence(results, output)
     texts = pd.concat([result.texts().assign(family=f"trained/{kind_of(result.attack)}") for result in results])
-    with replacing(output / FOUND) as temporary:
+    with replacing(output / FOUND_ATTACKS) as temporary:
         found_attacks(texts, judged.threshold).to_parquet(temporary, index=False)
     first = _results(judged.run.round(0), settings) if judged.round_index > 0 else []
     return attack_figures(results, first, judged.threshold)

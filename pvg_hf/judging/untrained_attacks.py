@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from pydantic import Field
 
-from pvg_hf.attacks.regression_set import ATTACK_COLUMNS, FOUND, found_attacks
+from pvg_hf.attacks.regression_set import ATTACK_COLUMNS, found_attacks
 from pvg_hf.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.figure import Figure
@@ -18,10 +18,9 @@ from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.judging.drawn_pool import draw_pool
 from pvg_hf.judging.judged_round import JudgedRound
+from pvg_hf.run.file_names import ATTACK_TEXTS, FOUND_ATTACKS
 from pvg_hf.run.judgements import judgement_folder
 from pvg_hf.tasks.audit import MASTER_KEYS
-
-TEXTS = "texts.parquet"  # all texts with their scores
 
 
 @section
@@ -59,9 +58,9 @@ def judge_untrained_attacks(judged: JudgedRound, settings: UntrainedAttackSettin
     texts = score_texts(texts, judged.scorer())
     searched = _search_rows(drawn, problems)
     everything = pd.concat([texts, searched], ignore_index=True)[ATTACK_COLUMNS]
-    with replacing(output / TEXTS) as temporary:
+    with replacing(output / ATTACK_TEXTS) as temporary:
         everything.to_parquet(temporary, index=False)
-    with replacing(output / FOUND) as temporary:
+    with replacing(output / FOUND_ATTACKS) as temporary:
         found_attacks(everything, judged.threshold).to_parquet(temporary, index=False)
     return {
         **acceptance_by_family(texts, judged.threshold),
@@ -108,7 +107,7 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
     if not earlier:
         return {"accepted/all": rate_by_problem([], [])}
     texts = score_texts(pd.concat(earlier, ignore_index=True).drop(columns="score"), judged.scorer())
-    with replacing(output / TEXTS) as temporary:
+    with replacing(output / ATTACK_TEXTS) as temporary:
         texts.to_parquet(temporary, index=False)
     accepted = texts["score"] > judged.threshold
     figures = {"accepted/all": rate_by_problem(accepted, texts["problem_id"])}
@@ -119,7 +118,9 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
 
 def _found(judged: JudgedRound, round_index: int) -> pd.DataFrame:
     """Attacks that fooled the verifier of a round, by all evaluations."""
-    files = [judgement_folder(judged.folder, name, round_index) / FOUND for name in ("untrained_attacks", "attacks")]
+    files = [
+        judgement_folder(judged.folder, name, round_index) / FOUND_ATTACKS for name in ("untrained_attacks", "attacks")
+    ]
     found = [pd.read_parquet(file) for file in files if file.exists()]
     rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=ATTACK_COLUMNS)
     return rows.drop_duplicates(["problem_id", "solution"]).assign(round_index=round_index)

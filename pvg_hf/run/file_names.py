@@ -52,6 +52,9 @@ EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generativ
 JUDGEMENT = "judgement.json"  # figures with n and interval, and the settings
 ATTACK_CURVES = "curves.parquet"  # figures of each step of every attacker
 ATTACK_OUTCOMES = "outcomes.parquet"  # a row per attacker: the step of the exploit, if any
+ATTACK_TEXTS = "texts.parquet"  # texts that attack without training, with their scores
+FOUND_ATTACKS = "found.parquet"  # texts that fooled the round's verifier
+DRAWN_POOL = "pool.parquet"  # solutions that were drawn for the evaluation, with their scores
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})
 """Files of a phase that may change after its end: the first contains its own digest, and people edit the second."""

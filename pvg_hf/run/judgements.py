@@ -84,15 +84,16 @@ def judgement_folder(folder: RunFolder, name: str, round_index: int) -> Path:
     return folder.root / JUDGING / name / round_name(round_index)
 
 
+def judgement_folders(folder: RunFolder) -> list[Path]:
+    """Folders of all results of a run, by evaluation and round."""
+    names = sorted(path.name for path in (folder.root / JUDGING).glob("[!.]*") if path.is_dir())
+    found = [path for name in names for path in round_folders(folder.root / JUDGING / name).values()]
+    return [path for path in found if (path / JUDGEMENT).exists()]
+
+
 def load_judgements(folder: RunFolder) -> list[Judgement]:
     """Read all results of a run, by evaluation and round."""
-    names = sorted(path.name for path in (folder.root / JUDGING).glob("[!.]*") if path.is_dir())
-    return [
-        Judgement.read(path)
-        for name in names
-        for path in round_folders(folder.root / JUDGING / name).values()
-        if (path / JUDGEMENT).exists()
-    ]
+    return [Judgement.read(path) for path in judgement_folders(folder)]
 
 
 def judgement_lines(folder: RunFolder) -> Iterator[dict[str, Any]]:

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pvg_hf.attacks.regression_set import FOUND, found_attacks
+from pvg_hf.attacks.regression_set import found_attacks
 from pvg_hf.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.core.roles import Outcome
 from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.judging.run_evaluations import evaluate_run
-from pvg_hf.judging.untrained_attacks import TEXTS, search_figures
+from pvg_hf.judging.untrained_attacks import search_figures
+from pvg_hf.run.file_names import ATTACK_TEXTS, FOUND_ATTACKS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folder
 from pvg_hf.tasks import Task
@@ -141,11 +142,11 @@ def test_found_attacks_become_a_regression_set(tmp_path, reference):
     attacks, regression = results[:2], results[2:]
     assert {"reference", "other_problem", "search/1", "search/4", "master_key/13"} <= set(attacks[0].figures)
     folder = judgement_folder(run, "untrained_attacks", 0)
-    assert "trust me" in set(pd.read_parquet(folder / TEXTS)["solution"])
-    found = pd.read_parquet(folder / FOUND)
+    assert "trust me" in set(pd.read_parquet(folder / ATTACK_TEXTS)["solution"])
+    found = pd.read_parquet(folder / FOUND_ATTACKS)
     assert not found["correct"].any()
     assert regression[0].figure("accepted/all").n == 0  # there is no verifier before the first
     assert regression[1].figure("accepted/all").n == len(found)
     if len(found):
-        tested = pd.read_parquet(judgement_folder(run, "regression", 1) / TEXTS)
+        tested = pd.read_parquet(judgement_folder(run, "regression", 1) / ATTACK_TEXTS)
         assert np.array_equal(tested["solution"], found["solution"])

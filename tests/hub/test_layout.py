@@ -91,6 +91,9 @@ def test_a_base_that_the_run_did_not_make_is_not_pulled():
         "prover/round-002/sneaky/steps.jsonl",
         "evaluation/round-000/metrics.json",
         "evaluation/round-000/metrics.jsonl",
+        "judging/attacks/round-000/judgement.json",
+        "judging/attacks/round-002/outcomes.parquet",
+        "judging/untrained_attacks/round-001/found.parquet",
     ],
 )
 def test_records_keep_their_paths(path):
@@ -111,6 +114,10 @@ def test_records_keep_their_paths(path):
         "events.jsonl",
         "tracking.json",
         "evaluation/round-000/x.json",
+        "judging/attacks/round-003/judgement.json",
+        "judging/attacks/attackers/round-000-src-grpo-seed-0-of-4/curve.parquet",
+        "judging/legibility_tax/correctness-only-4/prover/round-000/model.safetensors",
+        "judging/attacks/.round-000.partial/judgement.json",
     ],
 )
 def test_other_files_of_a_run_are_not_records(path):

@@ -1,14 +1,21 @@
 """Files that are published for a round, also by a publication that failed and was repeated."""
 
+import json
 import os
 import shutil
 import signal
 from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from pvg_hf import load_recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.figure import Figure
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
 from tests.support.game_runs import forget_digests
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, TOKEN, Fault
@@ -108,6 +115,52 @@ def test_publishing_again_sends_nothing(hub, client, reference, expected):
     assert hub.state() == expected
     assert sum("/commit/" in request for request in hub.requests) == 6
     assert sum("PUT" in request for request in hub.requests) == len(hub.large)
+
+
+def judge(folder, name: str, round_index: int, **settings) -> dict:
+    """Store a result of an evaluation, and return its files by path."""
+    place = judgement_folder(RunFolder(folder), name, round_index)
+    Judgement(name, round_index, "Title", {}, {"2": Figure(0.5, 0.25, 0.75, 8)}, settings, 1.5).write(place)
+    pd.DataFrame({"solution": ["it is right"]}).to_parquet(place / "found.parquet")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in place.iterdir()}
+
+
+def test_evaluations_are_published_with_the_newest_round(published, client, reference, tmp_path, expected):
+    folder = tmp_path / "runs" / "game"
+    shutil.copytree(reference.root, folder)
+    stored = {**judge(folder, "best_of_n", 0, size=8), **judge(folder, "untrained_attacks", 1)}
+    (folder / "judging" / "attacks" / "attackers").mkdir(parents=True)
+    (folder / "judging" / "attacks" / "attackers" / "curve.parquet").write_bytes(b"of an attacker")
+    for k in (0, 1):
+        client("push", str(folder), k)
+    state = published.state()
+    solutions = state[f"{OWNER}/game-solutions"]
+    assert {path: text for path, text in solutions["round-001"].items() if path.startswith("judging/")} == stored
+    assert solutions["main"] == solutions["round-001"]
+    # The earlier round and the players are as they were, and another publication sends nothing.
+    assert solutions["round-000"] == expected[f"{OWNER}/game-solutions"]["round-000"]
+    players = [f"{OWNER}/game-prover", f"{OWNER}/game-verifier"]
+    assert [state[name] for name in players] == [expected[name] for name in players]
+    before = list(published.requests)
+    client("push", str(folder), 1)
+    assert not [
+        request for request in published.requests[len(before) :] if "/commit/" in request or "/tag/" in request
+    ]
+    pulled = client("pull", f"{OWNER}/game", "latest", str(tmp_path / "pulled"))
+    assert load_judgements(RunFolder(Path(pulled))) == load_judgements(RunFolder(folder))
+    # A machine without them leaves them where they are.
+    client("push", str(reference.root), 1)
+    assert published.state() == state
+
+
+def test_a_judge_in_a_local_folder_is_not_named(published, client, reference, tmp_path):
+    folder = tmp_path / "game"
+    shutil.copytree(reference.root, folder)
+    judge(folder, "legibility", 1, judge=str(tmp_path), question="/path?", token_budget=8)
+    client("push", str(folder), 1)
+    files = published.state()[f"{OWNER}/game-solutions"]["round-001"]
+    settings = json.loads(files["judging/legibility/round-001/judgement.json"])["settings"]
+    assert settings == {"judge": NOT_PUBLISHED, "question": "/path?", "token_budget": 8}
 
 
 # Each meets the first request of its kind, or the one after `skip` others.

@@ -59,6 +59,12 @@ def test_legibility_by_any_judge(run, judge):
         assert name in result.figures
 
 
+def test_a_default_judge_that_was_not_pulled_is_named(run):
+    shutil.rmtree(run.verifier(0))
+    with pytest.raises(ValueError, match=r"round-000 does not exist.*`legibility\.judge=FOLDER`"):
+        evaluate_run(run.root, round_index=1, only=["legibility"])
+
+
 def test_a_budget_keeps_whole_tokens():
     tokenizer = load_tokenizer(resolve_model("arithmetic-judge-small", "verifier"))
     text = "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\n#### 18"

@@ -12,6 +12,7 @@ from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.judging import drawn_pool
 from pvg_hf.judging.drawn_best_of_n import best_of_n_curve
 from pvg_hf.judging.run_evaluations import evaluate_run
+from pvg_hf.run.file_names import DRAWN_POOL
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
 from pvg_hf.run.read import load_run
@@ -31,7 +32,7 @@ def test_every_round_is_evaluated_once_and_shown_everywhere(run, caplog):
     assert [(result.name, result.round_index) for result in results] == [("best_of_n", 0), ("best_of_n", 1)]
     assert list(results[0].figures) == ["2", "eligible/2", "4", "eligible/4", "8", "eligible/8"]
     assert results[0].settings == {"num_samples": 8, "num_problems": 3}
-    pool = pd.read_parquet(judgement_folder(run, "best_of_n", 0) / drawn_pool.POOL)
+    pool = pd.read_parquet(judgement_folder(run, "best_of_n", 0) / DRAWN_POOL)
     assert pool.groupby("problem_id").size().tolist() == [8, 8, 8]
     data = load_run(run.root)
     assert data.judgements == results
