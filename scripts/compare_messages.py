@@ -34,9 +34,11 @@ def main() -> int:
     from pvg_hf.messages.variants import compare_variants, variants_table
 
     def run() -> str:
-        variants = {}
+        variants: dict[str, list[str]] = {}
         for text in arguments.variant:
             name, _, settings = text.partition(":")
+            if not name.strip() or name.strip() in variants:
+                raise ValueError(f"`--variant {text}`: every variant needs a different name, before the colon.")
             variants[name.strip()] = [setting.strip() for setting in settings.split(";") if setting.strip()]
         table = compare_variants(arguments.recipe, arguments.overrides, variants, arguments.seeds)
         path = arguments.output.with_suffix(".csv")

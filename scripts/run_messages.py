@@ -37,7 +37,7 @@ def main() -> int:
         if arguments.plan:
             return describe_message_plan(recipe)
         play_messages(recipe, progress=is_main_process() and sys.stderr.isatty())
-        return describe_run(recipe)
+        return describe_run(recipe) if is_main_process() else ""
 
     return run_command(run)
 

@@ -2,6 +2,7 @@
 Play a message game over noise levels and seeds, and measure how far it moves from the clean equilibrium.
 
     python scripts/sweep_equilibrium.py recipes/messages/erasure.yaml
+    python scripts/sweep_equilibrium.py recipes/messages/erasure.yaml --plan
     python scripts/sweep_equilibrium.py recipes/messages/erasure.yaml --workers 2 "equilibrium.levels=[0, 0.2]"
     python scripts/sweep_equilibrium.py recipes/messages/erasure.yaml --executor my_cluster:executor
 
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument(
         "--executor", metavar="MODULE:NAME", help="a function that returns an executor, e.g. of a cluster"
     )
+    parser.add_argument("--plan", action="store_true", help="check the recipe, print levels and progress, and stop")
     arguments = parser.parse_intermixed_args()
     if arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
@@ -32,12 +34,14 @@ def main() -> int:
     quiet_libraries()
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
-    from pvg_hf.messages.equilibrium import run_equilibrium
+    from pvg_hf.messages.equilibrium import describe_equilibrium, run_equilibrium
     from pvg_hf.messages.equilibrium_report import write_equilibrium
     from pvg_hf.sweep.workers import WorkerDiedError, load_executor
 
     def run() -> str:
         recipe = load_message_recipe(arguments.recipe, arguments.overrides)
+        if arguments.plan:
+            return describe_equilibrium(recipe)
         executor = load_executor(arguments.executor) if arguments.executor else None
         folder, table = run_equilibrium(recipe, num_workers=arguments.workers, executor=executor)
         write_equilibrium(recipe, folder, table)

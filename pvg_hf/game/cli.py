@@ -47,7 +47,7 @@ def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] 
 
     Args:
         work (`Callable`):
-            The function. If it is called again, it resumes.
+            The function. If it is called again, it resumes. An empty text is not printed.
         errors (`tuple[type[Exception], ...]`, *optional*):
             Errors that end it with a message, in addition to mistakes in a recipe and errors of the machine.
     """
@@ -59,5 +59,6 @@ def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] 
     except (GameInterrupted, KeyboardInterrupt):
         sys.stderr.write(f"Stopped; finished work is kept. Resume with: python {script_line()}\n")
         return INTERRUPTED
-    print_result(text)
+    if text:
+        print_result(text)
     return 0

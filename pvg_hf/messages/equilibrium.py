@@ -19,7 +19,8 @@ from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_mess
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing, write_json, write_text
 from pvg_hf.core.integrity import read_json
-from pvg_hf.messages.building import LoadedWorld, open_world
+from pvg_hf.core.units import show_seconds
+from pvg_hf.messages.building import LoadedWorld, make_players, open_world
 from pvg_hf.messages.game_modules import MessageGame
 from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import (
@@ -31,7 +32,7 @@ from pvg_hf.messages.message_judge import (
     relative_distance,
     scores_of,
 )
-from pvg_hf.messages.seed_games import train_seeds, with_noise
+from pvg_hf.messages.seed_games import is_stackable, train_seeds, with_noise
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import list_changes
 from pvg_hf.sweep.workers import finish_cells, log_ends
@@ -83,7 +84,7 @@ class EquilibriumFolder:
 
     @property
     def recipe(self) -> Path:
-        return self.root / "message-recipe.yaml"
+        return self.root / "sweep.yaml"
 
     @property
     def table(self) -> Path:
@@ -149,6 +150,35 @@ def run_equilibrium(
             if not passing_seeds(recipe):
                 break
     return folder, equilibrium_table(recipe)
+
+
+def describe_equilibrium(recipe: MessageRecipe) -> str:
+    """
+    Check a sweep, and describe its levels, its seeds and its progress in a few lines. Nothing is written.
+
+    Raises:
+        ValueError: if the recipe has mistakes or sets noise rates, or the folder belongs to another sweep.
+    """
+    folder, levels = EquilibriumFolder.of(recipe), levels_of(recipe)
+    _check(recipe, folder)
+    make_players(recipe, open_world(replace(recipe, controls=[])), recipe.seed)
+    todo = [level for level in levels if not folder.result(level).exists()]
+    gate = "not known yet; the clean games come first"
+    if folder.result(levels[0]).exists():
+        gate = f"passed with the seeds {', '.join(map(str, passing_seeds(recipe))) or 'none'}"
+    about, num_finished = "", len(levels) - len(todo)
+    if todo and num_finished:
+        seconds = seconds_of(recipe, levels)["all"] / num_finished * len(todo)
+        about = f", about {show_seconds(seconds)} of one worker, as the finished ones took"
+    return "\n".join(
+        [
+            f"Sweep    {folder.root}",
+            f"Levels   epsilon {', '.join(f'{level.epsilon:g}' for level in levels)}",
+            f"Seeds    {', '.join(map(str, recipe.equilibrium.seeds))}, {'together' if is_stackable(recipe) else 'one by one'}",
+            f"Gate     {gate}",
+            f"To play  {len(todo)} of {len(levels)} levels{about}",
+        ]
+    )
 
 
 def play_level(recipe: MessageRecipe, level: NoiseLevel) -> None:
@@ -245,7 +275,7 @@ def _check(recipe: MessageRecipe, folder: EquilibriumFolder) -> None:
     """
     if recipe.noise.rho0 or recipe.noise.rho1:
         raise ValueError("`noise` sets a rate, but `equilibrium.levels` varies it: leave the rate out.")
-    if not folder.recipe.exists():
+    if not folder.result(NoiseLevel(0.0)).exists():  # nothing was finished: the recipe may still change
         return
     lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
     if lines:

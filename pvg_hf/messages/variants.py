@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.config.message_recipe import MessageRecipe, load_message_recipe
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.messages.building import open_world
 from pvg_hf.messages.message_folder import GAME
 from pvg_hf.messages.message_judge import judge_game
 from pvg_hf.messages.seed_games import train_seeds
+from pvg_hf.tasks.decisions import load_world
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +49,17 @@ def compare_variants(
     Returns:
         `pd.DataFrame`: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds) and, for each
         figure of a [`~pvg_hf.messages.message_judge.MessageJudgement`], its value and, as `NAME_low` and `NAME_high`, its interval.
+
+    Raises:
+        ValueError: if the recipe of a variant has mistakes; all of them are read before any is played.
     """
-    return pd.DataFrame(
-        [row for name, own in variants.items() for row in _rows(name, recipe, [*overrides, *own], seeds)]
-    )
+    recipes = {name: load_message_recipe(recipe, [*overrides, *own]) for name, own in variants.items()}
+    for of_variant in recipes.values():
+        load_world(of_variant.world.name, **of_variant.world.options)
+    return pd.DataFrame([row for name, of_variant in recipes.items() for row in _rows(name, of_variant, seeds)])
 
 
-def _rows(name: str, path: Path, overrides: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, object]]:
-    recipe = load_message_recipe(path, overrides)
+def _rows(name: str, recipe: MessageRecipe, seeds: Sequence[int]) -> Iterator[dict[str, object]]:
     loaded = open_world(recipe)
     for source in (GAME, *recipe.controls):
         started = time.monotonic()

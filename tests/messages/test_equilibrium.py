@@ -8,7 +8,14 @@ import pytest
 
 from pvg_hf.core.integrity import read_json
 from pvg_hf.messages.building import open_world
-from pvg_hf.messages.equilibrium import EquilibriumFolder, NoiseLevel, levels_of, passing_seeds, run_equilibrium
+from pvg_hf.messages.equilibrium import (
+    EquilibriumFolder,
+    NoiseLevel,
+    describe_equilibrium,
+    levels_of,
+    passing_seeds,
+    run_equilibrium,
+)
 from pvg_hf.messages.equilibrium_fits import fit_deviation, growth_statement
 from pvg_hf.messages.equilibrium_report import closed_forms, summarise_equilibrium, write_equilibrium
 from pvg_hf.messages.seed_games import train_seeds
@@ -29,8 +36,15 @@ PASSING = [
 
 def test_a_sweep_is_played_resumed_and_reported(tmp_path):
     recipe = small_recipe(f"output_dir={tmp_path}", *PASSING)
+    plan = describe_equilibrium(recipe)
+    assert "To play  2 of 2 levels" in plan
+    assert "Gate     not known yet" in plan
+    assert not list(tmp_path.iterdir())
     folder, table = run_equilibrium(recipe)
     assert sorted(table["epsilon"].tolist()) == [0.0, 0.0, 0.2, 0.2]
+    plan = describe_equilibrium(recipe)
+    assert "To play  0 of 2 levels" in plan
+    assert "Gate     passed with the seeds 0, 1" in plan
     assert table["passes"].all()
     clean = table[table["epsilon"] == 0]
     assert clean[["loss_change", "decision_change", "parameter_distance"]].to_numpy().tolist() == [[0.0] * 3] * 2
@@ -54,6 +68,7 @@ def test_no_noise_is_played_if_no_clean_game_passes_the_gate(tmp_path):
     recipe = small_recipe(f"output_dir={tmp_path}", "equilibrium.seeds=[0]", "equilibrium.levels=[0.1]")
     folder, table = run_equilibrium(recipe)
     assert passing_seeds(recipe) == []
+    assert "Gate     passed with the seeds none" in describe_equilibrium(recipe)
     assert table["epsilon"].tolist() == [0.0]
     assert not folder.result(NoiseLevel(0.1)).exists()
     assert "no noise result is reported" in summarise_equilibrium(recipe, table)

@@ -90,6 +90,7 @@ def test_a_plan_writes_nothing(tmp_path):
     plan = describe_message_plan(small_recipe(f"output_dir={tmp_path / 'runs'}"))
     assert "200 training and 60 test problems" in plan
     assert "to play: prover, none" in plan
+    assert "Rounds   2; to play: 14 steps, about" in plan  # 5 steps a round, and 2 of the verifier alone
     assert not (tmp_path / "runs").exists()
 
 
@@ -114,13 +115,18 @@ def test_the_script(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_play_and_resume(tmp_path):
+@pytest.mark.parametrize("prover_steps", [3, "best_response"])
+def test_two_processes_play_and_resume(tmp_path, prover_steps):
+    """Processes that took different turns would wait for each other forever."""
     path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small", "save_steps": 4}))
+    training = {**SMALL["training"], "prover_steps": prover_steps, "response_patience": 2, "max_prover_steps": 20}
+    values = {**SMALL, "training": training, "output_dir": str(tmp_path), "name": "small", "save_steps": 4}
+    path.write_text(yaml.safe_dump(values))
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
     command = [*launch, "scripts/run_messages.py", str(path)]
     for _ in range(2):  # the second time, everything is finished
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
+        assert done.stdout.count("Accuracy prover") == 1  # one process reports
     judged = read_json(tmp_path / "small" / "judgement.json")
     assert judged["prover"]["accuracy"]["n"] == 60

@@ -39,6 +39,17 @@ def test_variants_are_played_with_every_control_and_seed(small):
 
 
 @pytest.mark.parametrize(
+    ("mistake", "match"),
+    [("training.num_round=1", "Did you mean `num_rounds`"), ("world.options.num_equation=9", "`num_equation`")],
+    ids=["key", "world"],
+)
+def test_a_mistake_in_the_last_variant_is_found_before_the_first_is_played(small, mistake, match):
+    endless = "training.num_rounds=100000"
+    with pytest.raises(ValueError, match=match):
+        compare_variants(small, [], {"first": [endless], "last": [mistake]}, [0])
+
+
+@pytest.mark.parametrize(
     ("name", "row"),
     [
         ("snli", {"premise": "A dog runs.", "hypothesis": "An animal moves.", "label": 0}),
