@@ -126,6 +126,7 @@ class AttackedVerifier:
         same_algorithm = attack.algorithm == self.recipe.prover.algorithm
         prover = {
             "roles": "sneaky_only",
+            "helpful_max_steps": None,
             "init": "base",
             "reward": attack.reward,
             "reward_options": self.recipe.prover.reward_options if attack.reward == self.recipe.prover.reward else {},

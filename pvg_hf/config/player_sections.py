@@ -1,6 +1,6 @@
 """Recipe sections of the players: their models, their training, and corrections for label noise."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -546,6 +546,11 @@ class ProverConfig(PlayerConfig):
         60,
         description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
     )
+    helpful_max_steps: Count | None = Field(
+        None,
+        description="Planned optimiser steps of the helpful role if roles are `separate`; `max_steps` by default. The sneaky role "
+        "may take longer to reach parity than the helpful one to learn.",
+    )
     prompts_per_step: BatchSize = Field(
         16,
         description="(problem, role) prompts per step, over all processes; with `ppo` per batch, on which `ppo.num_iterations` "
@@ -596,6 +601,15 @@ class ProverConfig(PlayerConfig):
             raise ValueError(f"`ppo` has settings of `algorithm: ppo`, and `algorithm` is `{self.algorithm}`")
         return self
 
+    @model_validator(mode="after")
+    def _check_helpful_steps(self) -> "ProverConfig":
+        if self.helpful_max_steps is not None and not self.is_separate:
+            raise ValueError(
+                f"`helpful_max_steps` is for `roles: separate`, and `roles` is `{self.roles}`; `max_steps` sets the steps of both "
+                "roles together"
+            )
+        return self
+
     @property
     def has_critic(self) -> bool:
         """Whether a critic is trained together with the prover."""
@@ -627,11 +641,32 @@ class ProverConfig(PlayerConfig):
         return self.roles == "separate"
 
     @property
+    def trainings(self) -> dict[tuple[Role, ...], "ProverConfig"]:
+        """
+        Settings of each training of the phase, by the roles that it trains, in their order.
+
+        `separate` trains one role after the other. `max_steps` are then those of the role.
+        """
+        if not self.is_separate:
+            return {self.trained_roles: self}
+        steps = {Role.HELPFUL: self.helpful_max_steps or self.max_steps, Role.SNEAKY: self.max_steps}
+        return {(role,): replace(self, max_steps=steps[role], helpful_max_steps=None) for role in self.trained_roles}
+
+    def training_of(self, role: Role) -> "ProverConfig":
+        """Settings of the training of a role; these, if the phase does not train it."""
+        return next((training for roles, training in self.trainings.items() if role in roles), self)
+
+    @property
     def num_trainings(self) -> int:
-        """Number of trainings in the phase: `separate` trains one role after the other."""
-        return 2 if self.is_separate else 1
+        """Number of trainings in the phase."""
+        return len(self.trainings)
+
+    @property
+    def total_batches(self) -> int:
+        """Number of batches of solutions in the phase, if nothing ends it early."""
+        return sum(training.num_batches for training in self.trainings.values())
 
     @property
     def planned_steps(self) -> int:
         """Number of optimiser steps in the phase, if nothing ends it early."""
-        return self.max_steps * self.num_trainings
+        return sum(training.max_steps for training in self.trainings.values())

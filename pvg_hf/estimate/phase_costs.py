@@ -109,7 +109,9 @@ class ProverCosts:
     def describe(self, amounts: Amounts) -> str:
         prover = amounts.recipe.prover
         epochs = prover.num_batches * prover.prompts_per_step / amounts.num_prompts
+        helpful = prover.training_of(Role.HELPFUL).max_steps
         each = " for each role" if prover.num_trainings > 1 else ""
+        each = f" for the sneaky role and {helpful:,} for the helpful one" if helpful != prover.max_steps else each
         batches = "" if prover.steps_per_batch == 1 else f", {prover.steps_per_batch} on each batch"
         return (
             f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x "
@@ -118,13 +120,13 @@ class ProverCosts:
 
     def tokens(self, amounts: Amounts) -> float:
         prover = amounts.recipe.prover
-        solutions = prover.num_batches * prover.num_trainings * amounts.solutions_per_step
+        solutions = prover.total_batches * amounts.solutions_per_step
         of_training = solutions * (amounts.training_prompt.mean + amounts.lengths.solution.mean)
         return of_training + sum(writing.tokens(amounts) for writing in _honest_writings(amounts))
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
         prover, config = sizes["prover"], amounts.recipe.prover
-        work = _prover_batch(amounts, sizes) * (config.num_batches * config.num_trainings)
+        work = _prover_batch(amounts, sizes) * config.total_batches
         if Role.HELPFUL in config.trained_roles:
             work += _selection(amounts, sizes)
         work = sum((writing.work(amounts, prover) for writing in _honest_writings(amounts)), work)
@@ -183,7 +185,9 @@ def _selection(amounts: Amounts, sizes: Sizes) -> Work:
     num_problems = min(config.eval_problems, amounts.num_problems("prover_heldout"))
     once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"])
     once += _scoring(amounts, sizes, num_problems * config.eval_samples)
-    return once * (1 + -(-config.max_steps // config.eval_steps))  # before the first step, too
+    return once * (
+        1 + -(-config.training_of(Role.HELPFUL).max_steps // config.eval_steps)
+    )  # before the first step, too
 
 
 class MintCosts:

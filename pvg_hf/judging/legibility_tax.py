@@ -162,6 +162,7 @@ def correctness_only_recipe(judged: JudgedRound, num_solutions: int) -> Recipe:
         "output_dir": str(judged.folder.root / JUDGING / "legibility_tax"),
         "prover": {
             "roles": "helpful_only",
+            "helpful_max_steps": None,
             "init": "base",
             "reward": "correctness_only",
             "reward_options": {},

@@ -210,10 +210,9 @@ def read_signal(problems: GameProblems, name: str) -> float:
 
 
 def _rehearse_stop_rule(recipe: Recipe) -> None:
-    prover = recipe.prover
-    rule = StopRule(recipe.stopping, prover)
-    if rule.is_custom:
-        for roles in [[role] for role in prover.trained_roles] if prover.num_trainings > 1 else [prover.trained_roles]:
+    for roles, training in recipe.prover.trainings.items():
+        rule = StopRule(recipe.stopping, training)
+        if rule.is_custom:
             rehearse(rule, roles)
 
 

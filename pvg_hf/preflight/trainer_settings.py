@@ -1,7 +1,7 @@
 """Checks that the trainers accept the recipe's settings."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from math import isqrt
 from pathlib import Path
@@ -252,7 +252,12 @@ def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rate
             "its batch: leave it out, and set `prover.micro_batch_size` to the solutions that fit in memory."
         )
     batch = list(check_batch_arithmetic(config, hardware.num_processes))
-    yield from batch or _check_prover_arguments(recipe, TrainerRun(ANYWHERE, hardware), assumed_rates)
+    trainings = [replace(recipe, prover=training) for training in config.trainings.values()]
+    run = TrainerRun(ANYWHERE, hardware)
+    # Mistakes that all trainings have are listed once.
+    yield from batch or dict.fromkeys(
+        mistake for training in trainings for mistake in _check_prover_arguments(training, run, assumed_rates)
+    )
 
 
 def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:

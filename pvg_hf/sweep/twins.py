@@ -137,13 +137,14 @@ def _steps(run: RunData) -> pd.DataFrame:
     parts, before = [], 0
     for data in run.rounds:
         config = run.recipe.for_round(data.round_index)
+        training = config.prover.training_of(Role.HELPFUL)
         if "accuracy/helpful" in data.steps:
             known = data.steps[data.steps["accuracy/helpful"].notna()]
-            weight = config.stopping.newest_weight(config.prover.num_batches)
+            weight = config.stopping.newest_weight(training.num_batches)
             smoothed = known["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
             columns = {"step": before + known["step"], "accuracy": known["accuracy/helpful"], "smoothed": smoothed}
             parts.append(pd.DataFrame(columns).assign(round=data.round_index))
-        before += config.prover.max_steps  # steps of this role's training only
+        before += training.max_steps
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 

@@ -94,6 +94,18 @@ def test_roles_of_the_prover_set_what_is_trained_and_for_how_long(roles, trained
     assert (prover.num_trainings, prover.planned_steps) == (num_trainings, planned_steps)
 
 
+def test_the_helpful_role_may_have_other_steps_than_the_sneaky_one():
+    prover = load_recipe({"prover": {"roles": "separate", "max_steps": 40, "helpful_max_steps": 15}}).prover
+    assert [(roles, training.max_steps) for roles, training in prover.trainings.items()] == [
+        (("helpful",), 15),
+        (("sneaky",), 40),
+    ]
+    assert prover.planned_steps == 55
+    assert (prover.training_of("helpful").max_steps, prover.training_of("sneaky").max_steps) == (15, 40)
+    with pytest.raises(RecipeError, match="`helpful_max_steps` is for `roles: separate`, and `roles` is `shared`"):
+        load_recipe({"prover": {"helpful_max_steps": 15}})
+
+
 @pytest.mark.parametrize(("ema", "max_steps", "weight"), [(None, 100, 0.05), (None, 4, 1.0), (0.02, 100, 0.02)])
 def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_steps, weight):
     assert load_recipe({"stopping": {"ema": ema}}).stopping.newest_weight(max_steps) == pytest.approx(weight)

@@ -40,6 +40,9 @@ def test_amounts_of_separate_and_single_roles(amounts_of):
     assert separate.num_prompts == 12
     assert PHASE_COSTS["prover"].tokens(separate) == 2 * 5 * 16 * (15 + 8)  # trained twice
     assert "for each role" in PHASE_COSTS["prover"].describe(separate)
+    unlike = amounts_of("prover.roles=separate", "prover.lora={}", "prover.helpful_max_steps=2")
+    assert PHASE_COSTS["prover"].tokens(unlike) == (2 + 5) * 16 * (15 + 8)
+    assert "at most 5 steps for the sneaky role and 2 for the helpful one" in PHASE_COSTS["prover"].describe(unlike)
     sneaky = amounts_of("prover.roles=sneaky_only")
     assert sneaky.num_prompts == 12
     assert PHASE_COSTS["prover"].tokens(sneaky) == 5 * 16 * (20 + 8)

@@ -123,6 +123,8 @@ class SubPhase:
     Args:
         roles (`tuple[Role, ...]`):
             Roles that it trains.
+        prover (`ProverConfig`):
+            Settings of this training: the recipe's, with the steps of these roles.
         output (`Path`):
             Folder of its last checkpoint.
         rates (`tuple[float, float]`):
@@ -136,6 +138,7 @@ class SubPhase:
     """
 
     roles: tuple[Role, ...]
+    prover: ProverConfig
     output: Path
     rates: tuple[float, float]
     first_step: int = 0
@@ -171,12 +174,15 @@ def _train_roles(
         if fixed is None:
             # If only the sneaky role is trained, the stop rules compare it with a fixed helpful side.
             fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else {}
-        return _train(context, SubPhase(config.trained_roles, output, rates), dict(fixed))
+        return _train(context, SubPhase(config.trained_roles, config, output, rates), dict(fixed))
     lines, fixed = [], {}
-    for index, role in enumerate(config.trained_roles):
-        helpful = output / Role.HELPFUL if index > 0 else None  # the first role
-        sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps, helpful=helpful)
+    first_step, helpful = 0, None
+    for roles, training in config.trainings.items():
+        (role,) = roles
+        sub_phase = SubPhase(roles, training, output / role, rates, first_step=first_step, helpful=helpful)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
+        first_step += training.max_steps
+        helpful = output / role  # the role that is trained first
         # The sneaky role, trained next, is compared with the trained helpful one.
         fixed = _final_heldout(context.metrics, context.recipe.stopping.labels)
     return "; ".join(lines)
@@ -259,11 +265,11 @@ def _train_and_recover(context: PhaseContext, sub_phase: SubPhase, fixed: dict[s
 
 
 def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
-    rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed=fixed)
+    prover = sub_phase.prover
+    rule = StopRule(context.recipe.stopping, prover, fixed=fixed)
     # A second collapse only raises an alert: there is no further recovery, so that the phase need not end for it.
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
-    prover = context.recipe.prover
     watchdogs = Watchdogs(
         config,
         context.alert,
@@ -381,7 +387,7 @@ PROVER_TRAINERS: dict[str, Callable[[PhaseContext], TrainerMaker]] = {"grpo": _g
 def _make_trainer(
     context: PhaseContext, sub_phase: SubPhase, labels: LabelSource, args: ProverGRPOConfig, observer: Observer
 ) -> ProverGRPOTrainer:
-    config, round_index = context.recipe.prover, context.round_index
+    config, round_index = sub_phase.prover, context.round_index
     model, tokenizer = _initial_prover(context.players, round_index)
     base, revision = context.players.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
@@ -441,9 +447,9 @@ def _continue_adapter(
 
 
 def _arguments(context: PhaseContext, sub_phase: SubPhase, threshold: float) -> ProverGRPOConfig:
-    temperature = context.recipe.prover.temperature
+    temperature = sub_phase.prover.temperature
     return prover_arguments(
-        context.recipe,
+        replace(context.recipe, prover=sub_phase.prover),
         trainer_run(context, sub_phase.output / CHECKPOINTS, *sub_phase.roles, sub_phase.recovery),
         assumed_rates=sub_phase.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),

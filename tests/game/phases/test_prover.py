@@ -232,6 +232,16 @@ def test_separate_adapters_are_trained_one_after_the_other(play_phase, beginning
     assert (folder.prover(0) / "helpful" / "best-helpful" / "adapter_model.safetensors").exists()
 
 
+def test_the_helpful_adapter_has_its_own_number_of_steps(play_phase, beginnings):
+    changes = {"prover__roles": "separate", "prover__lora": LORA, "prover__helpful_max_steps": 3}
+    folder = play_phase("prover", 0, **changes)
+    assert [trainer.args.max_steps for trainer, _ in beginnings] == [3, 6]
+    steps = prover_steps(folder)
+    assert list(steps) == list(range(1, 10))
+    assert "prover/accuracy/helpful" in steps[3]
+    assert "prover/accuracy/sneaky" in steps[4]
+
+
 def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
     changes = {"prover__roles": "separate", "prover__lora": LORA, "prover__learning_rate": 0.01}
     folder = play_phase("prover", 0, **changes)

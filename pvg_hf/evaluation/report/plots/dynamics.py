@@ -1,11 +1,13 @@
 """Training curves of the prover phases: accuracy and mean score by RL step, one column per round."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pvg_hf.config import Recipe
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.evaluation.report.plots.style import (
     CELL_STYLES,
     GREY,
@@ -41,9 +43,9 @@ def plot_dynamics(run: RunData) -> Plot | None:
     grid[0, 0].set_xlim(0, 1.05 * max(data.steps["step"].max() for data in rounds))
     grid[0, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
     for column, data in enumerate(rounds):
-        weight = _newest_weight(run.recipe.for_round(data.round_index))
-        _draw_accuracy(grid[0, column], data.steps, weight)
-        _draw_scores(grid[1, column], data.steps, weight)
+        weights = _newest_weights(run.recipe.for_round(data.round_index))
+        _draw_accuracy(grid[0, column], data.steps, weights)
+        _draw_scores(grid[1, column], data.steps, weights)
         for axes in grid[:, column]:
             axes.axvline(data.steps["step"].max(), color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
         grid[0, column].set_title(f"round {data.round_index}", fontsize=11)
@@ -55,15 +57,15 @@ def plot_dynamics(run: RunData) -> Plot | None:
     return Plot("dynamics", "How each prover phase went", _caption(run, rounds), canvas, TERMS)
 
 
-def _newest_weight(recipe: Recipe) -> float:
-    """Weight of the newest step in the moving averages of the stop rules."""
-    return recipe.stopping.newest_weight(recipe.prover.num_batches)
+def _newest_weights(recipe: Recipe) -> dict[str, float]:
+    """Weight of the newest step in the moving averages of the stop rules, by role."""
+    return {role: recipe.stopping.newest_weight(recipe.prover.training_of(role).num_batches) for role in GAME_ROLES}
 
 
-def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
+def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weights: Mapping[str, float]) -> None:
     for role, style in ROLE_STYLES.items():
         line = {key: style[key] for key in ("color", "linestyle", "label")}
-        _draw_line(axes, steps, f"accuracy/{role}", weight, line)
+        _draw_line(axes, steps, f"accuracy/{role}", weights[role], line)
     if HELDOUT in steps:
         heldout = steps[["step", HELDOUT]].dropna()
         style = {"color": ROLE_STYLES[Role.HELPFUL]["color"], "markerfacecolor": "white", "markersize": 5}
@@ -72,9 +74,9 @@ def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
     tidy(axes)
 
 
-def _draw_scores(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
+def _draw_scores(axes: Axes, steps: pd.DataFrame, weights: Mapping[str, float]) -> None:
     for cell, style in CELL_STYLES.items():
-        _draw_line(axes, steps, f"score/{cell}", weight, style)
+        _draw_line(axes, steps, f"score/{cell}", weights[cell.partition("_")[0]], style)
     tidy(axes)
 
 
@@ -116,7 +118,8 @@ def _describe_steps(recipe: Recipe) -> str:
         "sneaky_only": "the sneaky role only",
         "helpful_only": "the helpful role only",
     }[prover.roles]
+    weights = " and ".join(dict.fromkeys(f"{weight:.3g}" for weight in _newest_weights(recipe).values()))
     return (
         f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}; the newest step has the "
-        f"weight {_newest_weight(recipe):.3g} in the average)"
+        f"weight {weights} in the average)"
     )
