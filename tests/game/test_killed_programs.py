@@ -1,15 +1,18 @@
-"""A game of programs that is killed in minting resumes to the same bytes, and leaves no process of its sandbox behind."""
+"""A game of programs that is killed in minting, or whose disk is full then, resumes to the same bytes and leaves no process."""
 
 import runpy
 import signal
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
-from tests.support.game_runs import DRIVER, PROCESSES, copy_until, differing
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.sandbox.backends import make_backends
+from tests.support.game_runs import DRIVER, PROCESSES, branch_off, differing, play_in_process
 
 RECIPE = {
     "name": "programs",
@@ -55,24 +58,53 @@ def play_until_killed(order: dict, log) -> tuple[int, set[psutil.Process]]:
     return process.exitcode, started
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A game that nothing interrupts."""
+    return play(load_recipe({**RECIPE, "output_dir": str(tmp_path_factory.mktemp("whole"))}))
+
+
+def begin_minting(whole, place: Path, backend: str) -> tuple[RunFolder, dict]:
+    """A copy of the game just before minting, and its recipe with another sandbox."""
+    lacking = make_backends()[backend].lacking
+    if lacking is not None:
+        pytest.skip(lacking)
+    options = {**RECIPE["task"]["options"], "sandbox": backend}
+    recipe = {**RECIPE, "output_dir": str(place), "task": {**RECIPE["task"], "options": options}}
+    return branch_off(whole, place, "round-000/mint"), recipe
+
+
 @pytest.mark.slow
-def test_a_game_killed_in_minting_resumes_and_leaves_no_process(tmp_path):
-    whole = play(load_recipe({**RECIPE, "output_dir": str(tmp_path / "whole")}))
-    killed = copy_until(whole, tmp_path / "killed", "round-000/mint")
-    recipe, log = {**RECIPE, "output_dir": str(tmp_path / "killed")}, tmp_path / "log.txt"
-    killed.recipe.unlink()
+@pytest.mark.parametrize("backend", ["none", "landlock", "bubblewrap"])
+def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, tmp_path):
+    killed, recipe = begin_minting(whole, tmp_path, backend)
+    log = tmp_path / "log.txt"
     code, started = play_until_killed({"recipe": recipe, "signal": "SIGKILL", "moment": MOMENT}, log)
     assert code == -signal.SIGKILL, log.read_text()
     assert started  # the worker of the sandbox
     _, left = psutil.wait_procs(started, timeout=30)
     assert [process.cmdline()[:1] for process in left] == []
     play(load_recipe(recipe))
-    assert differing(killed, whole) == []
+    assert differing(killed, whole) == []  # also if the other game's sandbox was another one
     finished = {
         event["phase"]: event for event in read_json_lines(killed.events) if event["event"] == "phase_finished"
     }
     assert finished["mint"]["sandbox"]["outcomes"]["passed"] > 0
-    assert read_json(killed.environment)["sandbox"].startswith("none: no isolation")
+    isolation = make_backends()[backend].isolation
+    assert read_json(killed.environment)["sandbox"] == isolation
     page = killed.report.read_text(encoding="utf-8")
-    assert "Programs ran in the sandbox <strong>none: no isolation." in page
+    assert f"Programs ran in the sandbox <strong>{isolation.partition(',')[0]}" in page
     assert "Certificates and tests" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["none", "landlock"])
+def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_path):
+    stopped, recipe = begin_minting(whole, tmp_path, backend)
+    log = tmp_path / "log.txt"
+    moment = {"event": "os.mkdir", "pattern": r"pool/\.round-000\.partial'"}
+    assert play_in_process({"recipe": recipe, "max_file_size": 1000, "moment": moment}, log) == 1
+    assert log.read_text().count("DiskFullError: The disk is full") == 1, log.read_text()
+    assert not stopped.pool(0).exists()
+    play(load_recipe(recipe))
+    assert differing(stopped, whole) == []
