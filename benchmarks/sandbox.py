@@ -23,26 +23,30 @@ def plain_seconds(num_programs: int, num_cases: int) -> float:
     return time.perf_counter() - started
 
 
-def sandbox_seconds(backend: str, num_programs: int, num_cases: int, *, calls: bool) -> float:
-    """Time of the same programs in a sandbox, without the start of its worker."""
-    with open_sandbox(backend, cache=False) as sandbox:
+def sandbox_seconds(backend: str, num_programs: int, num_cases: int, *, calls: bool, num_workers: int = 1) -> float:
+    """Time of the same programs in a sandbox, without the start of its first worker."""
+    jobs = []
+    for number in range(num_programs):
+        if calls:
+            program = f"def f(x):\n    return x + {number}\n"
+            cases = [CallCase("f", (case,), case + number) for case in range(num_cases)]
+        else:
+            program = f"print(int(input()) + {number})\n"
+            cases = [StdinCase(f"{case}\n", f"{case + number}\n") for case in range(num_cases)]
+        jobs.append((program, cases, Limits()))
+    with open_sandbox(backend, num_workers=num_workers, cache=False) as sandbox:
         started = time.perf_counter()
-        for number in range(num_programs):
-            if calls:
-                program = f"def f(x):\n    return x + {number}\n"
-                cases = [CallCase("f", (case,), case + number) for case in range(num_cases)]
-            else:
-                program = f"print(int(input()) + {number})\n"
-                cases = [StdinCase(f"{case}\n", f"{case + number}\n") for case in range(num_cases)]
-            found = sandbox.run(program, cases, Limits())
-            assert all(result.outcome is CaseOutcome.PASSED for result in found)
-        return time.perf_counter() - started
+        found = sandbox.run_many(jobs)
+        seconds = time.perf_counter() - started
+    assert all(result.outcome is CaseOutcome.PASSED for results in found for result in results)
+    return seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--cases", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=1, help="programs that run at the same time")
     options = parser.parse_args()
     plain = plain_seconds(options.programs, options.cases)
     print(
@@ -56,7 +60,7 @@ def main() -> None:
             continue
         cells = []
         for calls in (True, False):
-            seconds = sandbox_seconds(name, options.programs, options.cases, calls=calls)
+            seconds = sandbox_seconds(name, options.programs, options.cases, calls=calls, num_workers=options.workers)
             cells.append(f"{options.programs / seconds:.0f} ({plain / seconds:.1f}x)")
         print(f"| `{name}` | " + " | ".join(cells) + " |", flush=True)
 

@@ -26,6 +26,8 @@ FIGURE_COLUMNS = (
     "first_flaw_kind",
     "num_steps",
     "num_flaws",
+    "similarity",
+    "failing_input",
 )
 """Columns of the solutions that plots and comparisons need."""
 

@@ -70,7 +70,7 @@ def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
         return Outcome.TRUNCATED
     if grade.answer is None:
         return Outcome.NO_ANSWER
-    if grade.certified is False:
+    if grade.certified is False or grade.abstains:
         return Outcome.UNCERTIFIED
     return Outcome.VERIFIED if grade.correct else Outcome.PROOF_INVALID
 

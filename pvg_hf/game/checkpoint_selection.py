@@ -20,7 +20,7 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
 from pvg_hf.sampling import Sample
-from pvg_hf.sampling.graded_solutions import grade_sample
+from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.common.distributed import whole_weights
@@ -149,13 +149,13 @@ class BestHelpfulCallback(StepFigures):
                 make_rng=partial(derive_rng, seed),
                 num_samples=config.eval_samples,
             )
-        # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
-        rows = [
-            (problem, strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer))
-            for problem, samples in zip(problems, written, strict=True)
-            for sample in samples
+        written = [
+            [strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer) for sample in samples]
+            for samples in written
         ]
-        graded = [grade_sample(self.context.problems.task, problem, sample) for problem, sample in rows]
+        # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
+        rows = [(problem, sample) for problem, samples in zip(problems, written, strict=True) for sample in samples]
+        graded = [grade for grades in grade_samples(self.context.problems.task, problems, written) for grade in grades]
         labels = self._observe(rows, graded)  # on all processes, which may share the checker's work
         figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
@@ -163,7 +163,7 @@ class BestHelpfulCallback(StepFigures):
     def _observe(self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade]) -> list[int | None]:
         """Return the label of each solution that decides; `None` if the checker abstained."""
         if self.labels is None:
-            return [int(grade.correct) for grade in graded]
+            return [grade.label for grade in graded]
         asked = [
             {
                 **problem,

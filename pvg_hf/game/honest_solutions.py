@@ -1,6 +1,6 @@
 """The prover's own correct solutions, which sneaky prompts show with `task.honest_source: prover`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from accelerate.utils import broadcast_object_list
@@ -12,8 +12,9 @@ from pvg_hf.data.schema import outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import grade_sample
+from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.tasks import Task
+from pvg_hf.tasks.grade import Grade
 
 
 def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) -> dict[str, str]:
@@ -39,7 +40,8 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
         written = [
             [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
         ]
-        return [_first_correct(task, problems[i], row) for i, row in zip(indices, written, strict=True)]
+        grades = grade_samples(task, [problems[i] for i in indices], written)
+        return [_first_correct(task, *drawn) for drawn in zip(written, grades, strict=True)]
 
     found = sample_everywhere(
         context.processes,
@@ -55,9 +57,9 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
     return {problem["problem_id"]: text for problem, text in chosen if text is not None}
 
 
-def _first_correct(task: Task, problem: Mapping[str, object], samples: Sequence[Sample]) -> str | None:
-    for sample in samples:
-        if outcome_of(grade_sample(task, problem, sample), sample.is_truncated) is Outcome.VERIFIED:
+def _first_correct(task: Task, samples: Sequence[Sample], grades: Sequence[Grade]) -> str | None:
+    for sample, grade in zip(samples, grades, strict=True):
+        if outcome_of(grade, sample.is_truncated) is Outcome.VERIFIED:
             return task.shown_solution(sample.text)
     return None
 

@@ -111,7 +111,7 @@ def _write_chunk(
         ]
         task, prover = context.problems.task, _name_prover(context.recipe.name, job)
         writer = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
-        rows = [make_rows(task, problems[i], found, **writer) for i, found in zip(indices, samples, strict=True)]
+        rows = make_rows(task, [problems[i] for i in indices], samples, **writer)
         _score(rows, scorer)
         return rows
 

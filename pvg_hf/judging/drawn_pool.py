@@ -59,7 +59,7 @@ def draw_pool(
                 sampler, prompt, (*path, problem["problem_id"]), num_samples, at_once=_rows_at_once(judged)
             )
             writer = {"part": "test", "role": role, "round_index": judged.round_index, "prover": ""}
-            rows = pd.DataFrame(make_rows(judged.problems.task, problem, samples, **writer))
+            rows = pd.DataFrame(make_rows(judged.problems.task, [problem], [samples], **writer)[0])
             # Equal texts have equal scores, up to rounding by their batch.
             texts = list(dict.fromkeys(rows["solution"]))
             scores = dict(zip(texts, scorer([problem["problem"]] * len(texts), texts), strict=True))

@@ -11,7 +11,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution, round_name
 from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
 from pvg_hf.tasks import PromptBuilder, Task
-from pvg_hf.tasks.base import Problem, grade_solution
+from pvg_hf.tasks.base import Problem, grade_solutions
 from pvg_hf.tasks.grade import Grade
 
 Row = dict[str, Any]
@@ -64,50 +64,60 @@ def sample_solutions(
 
     rows: dict[int, list[Row]] = {}
     for indices, samples in iterate_samples(sampler, [prompts.render(text, tokenizer) for text in texts], rngs):
-        for index, drawn in zip(indices, samples, strict=True):
-            drawn = [cut_at_stop(sample, stop_strings, tokenizer) for sample in drawn]
-            writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
-            rows[index] = make_rows(task, problems[index], drawn, **writer)
+        cut = [[cut_at_stop(sample, stop_strings, tokenizer) for sample in drawn] for drawn in samples]
+        writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
+        rows |= zip(indices, make_rows(task, [problems[index] for index in indices], cut, **writer), strict=True)
     return [row for index in range(len(problems)) for row in rows[index]]
 
 
 def make_rows(
-    task: Task, problem: Problem, samples: Sequence[Sample], *, part: str, role: Role, round_index: int, prover: str
-) -> list[Row]:
+    task: Task,
+    problems: Sequence[Problem],
+    samples: Sequence[Sequence[Sample]],
+    *,
+    part: str,
+    role: Role,
+    round_index: int,
+    prover: str,
+) -> list[list[Row]]:
     """
-    Make rows of the pool from the samples of one problem, with the task's grades as labels.
+    Make rows of the pool from the samples of some problems, with the task's grades as labels.
 
     Args:
-        task ([`~pvg_hf.tasks.Task`]), problem (`Mapping`), samples (`Sequence[Sample]`):
-            The task, one of its problems, and solutions to it.
+        task ([`~pvg_hf.tasks.Task`]), problems (`Sequence[Mapping]`), samples (`Sequence[Sequence[Sample]]`):
+            The task, some of its problems, and solutions to each.
         part, role, round_index, prover:
             As for [`~pvg_hf.data.make_solution`].
+
+    Returns:
+        `list[list[dict]]`: the rows of each problem.
     """
-    rows = []
-    for index, sample in enumerate(samples):
-        grade = grade_sample(task, problem, sample)
-        rows.append(
+    writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
+    return [
+        [
             make_solution(
                 task=task,
                 problem=problem,
-                part=part,
-                role=role,
-                round_index=round_index,
-                prover=prover,
                 solution=sample.text,
                 grade=grade,
-                label=int(grade.correct),
+                label=grade.label,
                 sample_index=index,
                 num_tokens=sample.num_tokens,
                 is_truncated=sample.is_truncated,
+                **writer,
             )
-        )
-    return rows
+            for index, (sample, grade) in enumerate(zip(drawn, grades, strict=True))
+        ]
+        for problem, drawn, grades in zip(problems, samples, grade_samples(task, problems, samples), strict=True)
+    ]
 
 
-def grade_sample(task: Task, problem: Problem, sample: Sample) -> Grade:
-    """Grade a sample; a truncated one has failed."""
-    return final_grade(grade_solution(task, problem, sample.text), sample.is_truncated)
+def grade_samples(task: Task, problems: Sequence[Problem], samples: Sequence[Sequence[Sample]]) -> list[list[Grade]]:
+    """Grade samples of some problems, as many at a time as the task allows; a truncated one has failed."""
+    asked = [(problem, sample) for problem, drawn in zip(problems, samples, strict=True) for sample in drawn]
+    grades = grade_solutions(task, [(problem, sample.text) for problem, sample in asked])
+    final = iter([final_grade(grade, sample.is_truncated) for grade, (_, sample) in zip(grades, asked, strict=True)])
+    return [[next(final) for _ in drawn] for drawn in samples]
 
 
 def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> Sample:

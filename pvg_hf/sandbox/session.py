@@ -23,6 +23,7 @@ from pvg_hf.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)
 
+START_AGAIN_SECONDS = 1.0
 _ATTEMPTS = 2  # a job whose worker was lost is run again
 _CACHED_BYTES = 1 << 26
 _FAILED = "failed"
@@ -206,7 +207,7 @@ class Sandbox:
             worker = worker or _start_worker(self.backend, hash_seed)
         except OSError as err:
             logger.warning("%s", err)
-            time.sleep(1.0)  # the machine may be out of memory or of processes for a moment
+            time.sleep(START_AGAIN_SECONDS)  # the machine may be out of memory or of processes for a moment
             return None
         results = None
         try:

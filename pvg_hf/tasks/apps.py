@@ -41,6 +41,8 @@ class AppsTask(DatasetProgramTask):
             Use only so many hidden tests of a problem, the first ones.
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
+        num_workers (`int`, *optional*):
+            Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -63,10 +65,11 @@ class AppsTask(DatasetProgramTask):
         num_visible_tests: int = 1,
         max_hidden_tests: int | None = 20,
         sandbox: str = "auto",
+        num_workers: int | None = None,
     ):
         if num_visible_tests < 1:
             raise ValueError(f"`num_visible_tests` must be at least 1; got {num_visible_tests}.")
-        super().__init__(path, hub_id, num_train, num_test, max_hidden_tests, sandbox, LIMITS)
+        super().__init__(path, hub_id, num_train, num_test, max_hidden_tests, sandbox, LIMITS, num_workers)
         self.num_visible_tests = num_visible_tests
 
     def row_settings(self, row: Row) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -10,6 +11,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.core.extensions import ExtensionError, running
 from pvg_hf.core.roles import Role
+from pvg_hf.core.threads import call_in_threads
 from pvg_hf.tasks.answers import answers_equal, extract_answer, reference_answer
 from pvg_hf.tasks.grade import Grade, call_grader
 
@@ -151,6 +153,11 @@ class Task(ABC):
         return {}
 
     @property
+    def grades_at_once(self) -> int:
+        """Number of threads that may call `grade` at the same time; 1 unless a task gains by more."""
+        return 1
+
+    @property
     def isolation(self) -> str | None:
         """How the programs in solutions are isolated while they run; `None` for a task that runs none."""
         return None
@@ -170,6 +177,22 @@ def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
             `detail_columns`.
     """
     return call_grader(task.grade, problem, solution, name=f"The task `{task.name}`", detail=task.detail_columns)
+
+
+def grade_solutions(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Grade]:
+    """
+    Grade several solutions with their task, as many at a time as the task allows.
+
+    Args:
+        task ([`Task`]):
+            The task.
+        asked (`Sequence[tuple[Mapping, str]]`):
+            Problem and solution of each.
+
+    Raises:
+        ExtensionError: as for [`grade_solution`].
+    """
+    return call_in_threads(partial(grade_solution, task), asked, task.grades_at_once)
 
 
 def read_problems(task: Task, split: Split) -> Dataset | None:

@@ -29,6 +29,9 @@ class Grade:
             Share of tests passed, in [0, 1]; `None` if the task has no tests.
         detail (`dict[str, Any]`):
             A value for each of the task's `detail_columns`.
+        abstains (`bool`, defaults to `False`):
+            Whether nobody can say if the solution is correct, through no fault of its own, such as when a sandbox failed. It
+            then gets neither a label nor a reward.
     """
 
     answer: str | None
@@ -36,6 +39,12 @@ class Grade:
     certified: bool | None = None
     test_pass_rate: float | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    abstains: bool = False
+
+    @property
+    def label(self) -> int | None:
+        """1 for a correct solution, 0 for an incorrect one, `None` if the grade abstains."""
+        return None if self.abstains else int(self.correct)
 
     def signal(self, name: str) -> float:
         """
@@ -91,6 +100,8 @@ def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:
     # Votes and best-of-n choose among answers, so a correct solution needs one.
     if grade.correct and grade.answer is None:
         return "returns `correct=True` without an `answer`; a solution without a final answer is never correct."
+    if grade.correct and grade.abstains:
+        return "returns `correct=True` and `abstains=True`; a grade that abstains does not call a solution correct."
     if not isinstance(grade.certified, bool | np.bool_ | None):
         return f"returns `certified={grade.certified!r:.80}`; it must be True, False, or None for a task without certificates."
     rate = grade.test_pass_rate

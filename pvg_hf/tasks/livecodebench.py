@@ -52,6 +52,8 @@ class LiveCodeBenchTask(DatasetProgramTask):
             Use only so many hidden tests of a problem, the first ones.
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
+        num_workers (`int`, *optional*):
+            Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -71,8 +73,9 @@ class LiveCodeBenchTask(DatasetProgramTask):
         num_train: int | None = None,
         max_hidden_tests: int | None = 20,
         sandbox: str = "auto",
+        num_workers: int | None = None,
     ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS)
+        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers)
         self.release, self.references = release, references
 
     @property

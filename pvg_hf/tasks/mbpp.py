@@ -43,6 +43,8 @@ class MbppTask(DatasetProgramTask):
             Use only so many hidden tests of a problem, the first ones; all by default.
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
+        num_workers (`int`, *optional*):
+            Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -57,8 +59,9 @@ class MbppTask(DatasetProgramTask):
         num_train: int | None = None,
         max_hidden_tests: int | None = None,
         sandbox: str = "auto",
+        num_workers: int | None = None,
     ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS)
+        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers)
 
     def stored_split(self, split: Split) -> str | None:
         return "test" if split == "train" else None

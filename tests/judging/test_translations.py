@@ -33,7 +33,7 @@ def run(tmp_path) -> JudgedRun:
     texts = [("seven\n#### 7", "#### 7"), ("#### 8", "no answer"), ("#### 9", "#### 7")]
     place = {"part": "test", "role": Role.HELPFUL, "round_index": 0, "prover": ""}
     batches = [
-        make_rows(judged.problems.task, problem, [Sample(text, 3, False) for text in pair], **place)
+        make_rows(judged.problems.task, [problem], [[Sample(text, 3, False) for text in pair]], **place)[0]
         for problem, pair in zip(judged.problems.parts["test"].to_list(), texts, strict=True)
     ]
     path = judged.folder.pool(0) / pool_test_file(Role.HELPFUL)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import outcome_of, solution_features
 from pvg_hf.sandbox import CallCase
 from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.base import grade_solutions
 from pvg_hf.tasks.functions import (
     Specification,
     evaluate,
@@ -20,7 +22,7 @@ from pvg_hf.tasks.functions import (
     specification_of,
     write_program,
 )
-from pvg_hf.tasks.functions.programs import STYLES, Deviation
+from pvg_hf.tasks.functions.programs import FLAW_KINDS, STYLES, Deviation
 from pvg_hf.tasks.functions.specification import Term
 from pvg_hf.tasks.functions.valid_inputs import NUM_HIDDEN, NUM_VISIBLE, function_tests, is_valid_input, sample_input
 
@@ -162,6 +164,18 @@ def test_tests_find_nearly_every_flaw():
     assert found / wrong >= 0.97
 
 
+def test_near_misses_have_one_flaw_of_each_kind_that_has_a_place():
+    task = load_task("functions", sandbox="none")
+    text = "Return -1 if xs has fewer than 2 elements, otherwise the largest of the numbers of xs that are even, each plus 2, or 0 if there is none."
+    problem = {"problem": text}
+    drawn = task.near_misses(problem, derive_rng("near misses"))
+    # It has one condition, which cannot be joined to another one, and a maximum has no initial value.
+    assert set(drawn) <= set(FLAW_KINDS) - {"either_condition", "start"}
+    assert {"condition", "dropped_condition", "fold", "default", "elements"} <= set(drawn)
+    assert drawn == task.near_misses(problem, derive_rng("near misses"))
+    assert not set(drawn.values()) & set(honest_programs(specification_of(text)))
+
+
 def test_problems_are_drawn_from_the_seed_and_have_many_values():
     task = load_task("functions", num_train=60, num_test=20, seed=3)
     train, test = task.problems("train"), task.problems("test")
@@ -269,6 +283,40 @@ def test_a_program_that_passes_only_with_some_seeds_is_neither_correct_nor_certi
     grade = task.grade(PROBLEM, f"def f(xs):\n    return {honest} if hash('a') == {result.output} else 0")
     assert (grade.correct, grade.certified, outcome_of(grade, False)) == (False, False, "UNCERTIFIED")
     assert grade.detail["visible_pass_rate"] == grade.detail["hidden_pass_rate"] == 1.0
+
+
+def test_a_sandbox_that_fails_is_no_verdict(monkeypatch):
+    """Its only worker is lost, and no other one starts."""
+    monkeypatch.setattr("pvg_hf.sandbox.session.START_AGAIN_SECONDS", 0.0)
+    task = load_task("functions", sandbox="none", num_workers=1)
+    sandbox = task.sandbox
+    sandbox.backend = replace(sandbox.backend, command=lambda arguments, environment: ["/no/such/program"])
+    (worker,) = sandbox._idle[0]
+    worker._process.kill()
+    worker._process.wait()
+    grade = task.grade(PROBLEM, PROBLEM["reference"])
+    assert (grade.correct, grade.certified, grade.abstains, grade.label) == (False, False, True, None)
+    assert outcome_of(grade, False) == "UNCERTIFIED"
+    assert grade.detail["num_host_failed"] == NUM_VISIBLE + NUM_HIDDEN
+    assert grade.test_pass_rate is grade.detail["hidden_pass_rate"] is None
+
+
+def test_programs_are_graded_by_several_workers_at_once():
+    programs = [f"def f(xs):\n    return sum(x for x in xs if x >= {least})" for least in range(3, 9)]
+    asked = [(PROBLEM, program) for program in programs]
+    one, several = (load_task("functions", sandbox="none", num_workers=number) for number in (1, 3))
+    grades = grade_solutions(several, asked)
+    assert grades == grade_solutions(one, asked)
+    assert [grade.correct for grade in grades] == [False, False, True, False, False, False]
+    assert several.grades_at_once == 3
+    assert len(several.sandbox._idle[0]) > 1
+
+
+def test_a_number_of_workers_below_one_is_refused():
+    with pytest.raises(ValueError, match=r"`num_workers` must be at least 1.* got 0"):
+        load_task("functions", num_workers=0)
+    assert load_task("functions", sandbox="remote").grades_at_once == 1
+    assert 1 <= load_task("functions").grades_at_once <= 8
 
 
 def test_programs_are_equal_answers_up_to_names(task):

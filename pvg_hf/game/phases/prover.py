@@ -395,6 +395,7 @@ def _make_trainer(
         model,
         scorer=open_scorer(context.players, round_index, base_owner=model),
         grader=partial(grade_solution, context.problems.task),
+        num_graders=context.problems.task.grades_at_once,
         feedback=None if labels.noise is None else labels.observed,
         observer=observer,
         args=args,

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from datasets import Dataset, Features, Value
 from tqdm.auto import tqdm
 
 from pvg_hf.core.files import write_json
+from pvg_hf.core.threads import call_in_threads
 from pvg_hf.sandbox import (
     NOTHING,
     CallCase,
@@ -52,6 +54,7 @@ import bisect, collections, functools, heapq, itertools, math, random, re, strin
 """
 """Imports that graders of programming contests put before a function, and that its solutions rely on."""
 
+_REPEATED = "its text occurs twice"
 MAX_LISTED = 10  # problems that the warning names; `left_out` has all
 
 
@@ -112,6 +115,8 @@ class DatasetProgramTask(ProgramTask):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         limits ([`~pvg_hf.sandbox.Limits`]):
             What a program may use.
+        num_workers (`int`, *optional*):
+            Programs that run, and problems that are prepared, at the same time; see [`ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -133,12 +138,13 @@ class DatasetProgramTask(ProgramTask):
         max_hidden_tests: int | None,
         sandbox: str,
         limits: Limits,
+        num_workers: int | None,
     ):
         numbers = {"num_train": num_train, "num_test": num_test, "max_hidden_tests": max_hidden_tests}
         for name, number in numbers.items():
             if number is not None and number < 1:
                 raise ValueError(f"`{name}` must be at least 1, or omitted for all; got {number}.")
-        super().__init__(sandbox, limits)
+        super().__init__(sandbox, limits, num_workers)
         self.path, self.hub_id = path, hub_id
         self.num_problems = {"train": num_train, "test": num_test}
         self.max_hidden_tests = max_hidden_tests
@@ -230,10 +236,15 @@ class DatasetProgramTask(ProgramTask):
         seen = self._test_texts() if split == "train" else set()
         found = _Split({}, {}, {})
         with tqdm(rows, desc=f"{self.name}, {split}", unit="problem", disable=None, leave=False) as bar:
-            for row in bar:
-                self._add_row(found, row, split, seen)
-                if len(found.rows) == number:
-                    break
+            left = iter(bar)
+            while len(found.rows) != number and (chunk := list(islice(left, self.num_workers))):
+                named = [(self.row_name(row), self.problem_text(row)) for row in chunk]
+                # A text that occurs twice in a chunk is prepared twice, and used once.
+                asked = [(row, text in seen) for row, (_, text) in zip(chunk, named, strict=True)]
+                prepared = call_in_threads(self._prepare_unless_known, asked, self.num_workers)
+                for (name, text), result in zip(named, prepared, strict=True):
+                    if len(found.rows) != number:
+                        self._add_row(found, name, text, result, split, seen)
         self._report(found, split)
         if number is not None and len(found.rows) < number:
             raise ValueError(
@@ -246,9 +257,14 @@ class DatasetProgramTask(ProgramTask):
         rows = self.rows("test")
         return set() if rows is None else {self.problem_text(row) for row in rows}
 
-    def _add_row(self, found: _Split, row: Row, split: Split, seen: set[str]) -> None:
-        name, text = self.row_name(row), self.problem_text(row)
-        prepared = self._prepare(row) if text not in seen else {"left_out": "its text occurs twice"}
+    def _prepare_unless_known(self, row: Row, is_known: bool) -> dict[str, Any]:
+        return {"left_out": _REPEATED} if is_known else self._prepare(row)
+
+    def _add_row(
+        self, found: _Split, name: str, text: str, prepared: dict[str, Any], split: Split, seen: set[str]
+    ) -> None:
+        if text in seen:
+            prepared = {"left_out": _REPEATED}
         if "left_out" in prepared:
             found.left_out[name] = prepared["left_out"]
             return

@@ -1,5 +1,8 @@
 """The base class of tasks whose solutions are programs."""
 
+import os
+import sys
+import threading
 import weakref
 from abc import abstractmethod
 from collections import Counter
@@ -41,6 +44,10 @@ _COUNTS = {
     "num_timed_out": CaseOutcome.TIMED_OUT,
     "num_host_failed": CaseOutcome.HOST_FAILED,
 }
+
+
+MAX_WORKERS = 8  # by default
+_OPENING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,22 @@ class ProgramTask(Task):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         limits ([`~pvg_hf.sandbox.Limits`], *optional*):
             What a program may use.
+        num_workers (`int`, *optional*):
+            Programs that run at the same time, at least 1; by default one for each processor core that this process may use, at
+            most 8, and 1 in the sandbox `remote`, whose workers cost money.
+
+    Raises:
+        ValueError: if `num_workers` is below 1.
     """
 
     detail_columns: ClassVar = PROGRAM_COLUMNS
 
-    def __init__(self, sandbox: str = "auto", limits: Limits | None = None):
+    def __init__(self, sandbox: str = "auto", limits: Limits | None = None, num_workers: int | None = None):
+        if num_workers is not None and num_workers < 1:
+            raise ValueError(f"`num_workers` must be at least 1, or omitted for one per core; got {num_workers}.")
         self.backend = sandbox
         self.limits = limits or Limits()
+        self.num_workers = num_workers or (1 if sandbox == "remote" else _cores_of_a_process())
         self._opened: Sandbox | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,11 +120,15 @@ class ProgramTask(Task):
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox, which is opened at first use and closed with the task."""
-        if self._opened is None:
-            self._opened = open_sandbox(backend=self.backend)
-            self._opened.__enter__()
-            weakref.finalize(self, self._opened.__exit__, None, None, None)
+        with _OPENING:  # several threads may grade
+            if self._opened is None:
+                self._opened = open_sandbox(backend=self.backend, num_workers=self.num_workers)
+                weakref.finalize(self, self._opened.close)
         return self._opened
+
+    @property
+    def grades_at_once(self) -> int:
+        return self.num_workers
 
     @property
     def isolation(self) -> str:
@@ -163,6 +183,7 @@ class ProgramTask(Task):
             answer=program,
             correct=correct,
             certified=correct or certificate is not None,
+            abstains=not is_decided,
             test_pass_rate=visible,
             detail={
                 "visible_pass_rate": visible,
@@ -177,6 +198,13 @@ class ProgramTask(Task):
         """Whether a program that passes all cases fails none with other seeds. A timeout is no failure: it may be the machine's."""
         again = self.sandbox.run(program, cases, self.limits, repeat=1)
         return not any(result.outcome in DIFFERENCES for result in again)
+
+
+def _cores_of_a_process() -> int:
+    """Processor cores for each process of a training on this machine, at most `MAX_WORKERS`."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    num_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of torch's launchers
+    return max(1, min(cores // num_processes, MAX_WORKERS))
 
 
 def _pass_rate(results: Sequence[CaseResult]) -> float | None:

@@ -228,6 +228,14 @@ def sample_flawed_program(rng: np.random.Generator, specification: Specification
                 return text
 
 
+def draw_near_misses(rng: np.random.Generator, specification: Specification, style: str) -> dict[str, str]:
+    """Draw a program with one flaw of each kind (`FLAW_KINDS`) that the specification has a place for, by kind."""
+    drawn = {kind: draw(rng, specification) for kind, draw in FLAW_KINDS.items()}
+    honest = write_program(specification, style)
+    programs = {kind: write_program(flaw[0], style, flaw[1]) for kind, flaw in drawn.items() if flaw is not None}
+    return {kind: program for kind, program in programs.items() if program != honest}
+
+
 _OPPOSITES = {
     "even": "odd",
     "odd": "even",
@@ -345,18 +353,20 @@ def _wrong_start(rng: np.random.Generator, specification: Specification) -> Flaw
     return None if start is None else (specification, Deviation(start={"0": "1", "1": "0"}[start]))
 
 
-_FLAWS: tuple[Callable[[np.random.Generator, Specification], Flawed | None], ...] = (
-    _another_condition,
-    _another_condition,
-    _dropped_condition,
-    _either_condition,
-    _another_change,
-    _another_fold,
-    _another_default,
-    _another_guard,
-    _incomplete_iterable,
-    _wrong_start,
-)
+FLAW_KINDS: dict[str, Callable[[np.random.Generator, Specification], Flawed | None]] = {
+    "condition": _another_condition,
+    "dropped_condition": _dropped_condition,
+    "either_condition": _either_condition,
+    "change": _another_change,
+    "fold": _another_fold,
+    "default": _another_default,
+    "guard": _another_guard,
+    "elements": _incomplete_iterable,
+    "start": _wrong_start,
+}
+"""Kinds of flaws, each with a function that draws one; `None` if a specification has no place for it."""
+
+_FLAWS = (_another_condition, *FLAW_KINDS.values())  # a changed condition is drawn twice as often as another flaw
 
 
 def _nearby_term(rng: np.random.Generator, term: Term, rules: dict) -> Term:

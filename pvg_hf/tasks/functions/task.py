@@ -12,7 +12,7 @@ from pvg_hf.tasks.code.extraction import extract_program
 from pvg_hf.tasks.code.program_task import ProgramTask, ProgramTests
 from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.functions.corpus import DIFFICULTIES
-from pvg_hf.tasks.functions.programs import FUNCTION, STYLES, honest_programs, write_program
+from pvg_hf.tasks.functions.programs import FUNCTION, STYLES, draw_near_misses, honest_programs, write_program
 from pvg_hf.tasks.functions.role_prompts import FUNCTION_PROMPTS
 from pvg_hf.tasks.functions.specification import sample_specification, specification_of
 from pvg_hf.tasks.functions.valid_inputs import function_tests
@@ -54,6 +54,8 @@ class FunctionsTask(ProgramTask):
             Range of the number of parts of a specification, within [1, 5]; it is drawn uniformly.
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
+        num_workers (`int`, *optional*):
+            Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a setting outside its range, or from `problems` if the settings allow too few problems.
@@ -74,6 +76,7 @@ class FunctionsTask(ProgramTask):
         min_difficulty: int = 2,
         max_difficulty: int = 4,
         sandbox: str = "auto",
+        num_workers: int | None = None,
     ):
         lowest, highest = DIFFICULTIES
         if not lowest <= min_difficulty <= max_difficulty <= highest:
@@ -83,7 +86,7 @@ class FunctionsTask(ProgramTask):
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
-        super().__init__(sandbox, LIMITS)
+        super().__init__(sandbox, LIMITS, num_workers)
         self.num_problems = {"train": num_train, "test": num_test}
         self.seed = seed
         self.difficulties = (min_difficulty, max_difficulty)
@@ -114,6 +117,10 @@ class FunctionsTask(ProgramTask):
 
     def read_answer(self, solution: str) -> str | None:
         return extract_program(solution, FUNCTION)
+
+    def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
+        style = STYLES[int(rng.integers(len(STYLES)))]
+        return draw_near_misses(rng, specification_of(problem["problem"]), style)
 
     def problem_mistake(self, problem: str) -> str | None:
         try:

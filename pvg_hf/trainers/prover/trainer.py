@@ -11,6 +11,7 @@ from accelerate.utils import gather, gather_object
 from datasets import Dataset
 
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.threads import call_in_threads
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import (
     as_reward,
@@ -56,7 +57,10 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Function `(problems, solutions) -> scores`, such as a [`VerifierScorer`].
         grader (`Callable`):
             Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row.
-            For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased.
+            For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased. A solution whose
+            grade `abstains` gets no reward and has no effect.
+        num_graders (`int`, *optional*, defaults to 1):
+            Number of threads that call `grader` at the same time.
         args ([`ProverGRPOConfig`]):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
@@ -114,6 +118,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         *,
         scorer: Scorer,
         grader: Grader,
+        num_graders: int = 1,
         args: ProverGRPOConfig,
         train_dataset: Dataset,
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
@@ -130,6 +135,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             _check_dataset(dataset)
         self.scorer = scorer
         self.grader = grader
+        self.num_graders = num_graders
         self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
         self.plain_reward = partial(self.reward, **(args.reward_options or {}))
         self.feedback = feedback
@@ -209,10 +215,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     ) -> tuple[RoleSignals, torch.Tensor]:
         """Grade this process's solutions; return the signals of all processes and the labels for the reward."""
         truncated = self._are_cut(completion_ids_list)
-        grades = [
-            final_grade(call_grader(self.grader, row, self._solution_in(completion)), is_truncated)
-            for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
-        ]
+        asked = list(zip(inputs, map(self._solution_in, completions), strict=True))
+        grades = call_in_threads(partial(call_grader, self.grader), asked, self.num_graders)
+        grades = [final_grade(*pair) for pair in zip(grades, truncated, strict=True)]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
         roles = [row["role"] for row in inputs]
         local = {
@@ -222,23 +227,25 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             "sneaky": [role == Role.SNEAKY for role in roles],
             "truncated": truncated,
         }
+        abstains = [grade.abstains for grade in grades]
         self._log_completion_extra("role", roles)
         self._log_completion_extra("correct", local["correct"])
         self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
-        table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
-        gathered = gather(table.contiguous()).T
+        table = torch.tensor([*local.values(), abstains], device=scores.device).T  # (local rows, signals + 1)
+        *gathered, abstains = gather(table.contiguous()).T
         signals = RoleSignals(
             scores, **dict(zip(local, gathered, strict=True)), further=self._further_signals(grades, scores)
         )
         if self.feedback is None or not self.model.training:
-            return signals, signals.correct.to(scores)
+            return signals, signals.correct.to(scores).masked_fill(abstains.bool(), torch.nan)
         texts = [self._solution_in(completion) for completion in completions]
         rows = [
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
             for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)
         ]
         labels = self.feedback(gather_object(rows), self.state.global_step)
-        return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
+        observed = torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
+        return signals, observed.masked_fill(abstains.bool(), torch.nan)
 
     def _further_signals(self, grades: Sequence[Grade], scores: torch.Tensor) -> dict[str, torch.Tensor]:
         """Gather the signals from the grades, other than correctness, that the reward uses."""

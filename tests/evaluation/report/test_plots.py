@@ -19,6 +19,7 @@ from pvg_hf.evaluation.report.plots import (
     plot_pool_matrix,
     plot_roc,
     plot_scores,
+    plot_similarities,
 )
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
@@ -38,7 +39,15 @@ def run(run_template, tmp_path_factory):
     judgements = [Judgement("attacks", k, "", {}, {}, {}, 0.0, folder) for k, folder in enumerate(folders)]
     drawn = {"2": Figure(0.75, 0.5, 0.9, 8), "eligible/2": Figure(1.0, 0.9, 1.0, 8), "4": Figure(0.5, 0.2, 0.8, 3)}
     judgements.append(Judgement("best_of_n", 1, "", {}, drawn, {}, 0.0))
-    return replace(load_run(run_template(2)), judgements=judgements)
+    loaded = load_run(run_template(2))
+    return replace(loaded, judgements=judgements, rounds=[with_programs(data) for data in loaded.rounds])
+
+
+def with_programs(data):
+    """A round whose solutions are programs: correct ones have the similarity 1, certified ones 0.52."""
+    rows = data.solutions
+    inputs, similarity = rows["correct"].map({True: None, False: "[1]"}), rows["correct"].map({True: 1.0, False: 0.52})
+    return replace(data, solutions=rows.assign(failing_input=inputs, similarity=similarity))
 
 
 def lines_of(axes):
@@ -163,6 +172,25 @@ def test_scores_that_are_all_equal_can_be_drawn(run):
 def test_unscored_solutions_are_not_drawn(run):
     unscored = replace(run.rounds[0], solutions=run.rounds[0].solutions.assign(score=np.nan))
     assert plot_scores(replace(run, rounds=[unscored])) is None
+
+
+def test_similarities_have_a_panel_per_role_and_round_and_an_outline_per_kind(run):
+    canvas = plot_similarities(run).canvas
+    assert len(canvas.axes) == 2 * len(run.rounds)
+    data = run.rounds[0]
+    for axes, role in zip(canvas.axes[:: len(run.rounds)], ("helpful", "sneaky"), strict=True):
+        rows = data.solutions[data.solutions["role"] == role]
+        correct = int(rows["correct"].sum())
+        labels = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert labels == [f"certified wrong, n={len(rows) - correct:,}", f"correct, n={correct:,}"]
+        wrong, filled = (patch.get_data().values for patch in axes.patches)
+        assert wrong.argmax() == 10 or correct == len(rows)  # 0.52 is in [0.5, 0.55)
+        assert filled[-1] == (correct > 0)
+
+
+def test_a_task_without_programs_has_no_similarities(run):
+    plain = [replace(data, solutions=data.solutions.drop(columns="similarity")) for data in run.rounds]
+    assert plot_similarities(replace(run, rounds=plain)) is None
 
 
 def test_flaws_are_plotted_only_for_tasks_that_name_them(run):

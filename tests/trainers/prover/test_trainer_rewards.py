@@ -161,6 +161,23 @@ def test_a_reward_without_valid_values_ends_the_training(reward, part, prover, t
         prover_trainer(prover, tmp_path, reward=reward).train()
 
 
+def abstain_on_short_texts(row, solution):
+    grade = grade_by_length(row, solution)
+    return replace(grade, correct=False, abstains=True) if len(solution) % 3 == 0 else grade
+
+
+def test_a_solution_whose_grade_abstains_is_neither_paid_nor_punished(prover, tmp_path):
+    settings = {"reward": "src", "max_steps": 1, "log_completions": True}
+    prover_trainer(prover, tmp_path, grader=abstain_on_short_texts, num_graders=2, settings=settings).train()
+    table = read_completions(tmp_path)
+    abstains = table["completion"].str.len() % 3 == 0
+    assert table["src"].isna().tolist() == abstains.tolist()
+    assert (table["advantage"][abstains] == 0).all()
+    means = table["src"].groupby(table.index // GROUP_SIZE).transform("mean")  # which leaves NaN out
+    expected = (table["src"] - means)[~abstains]
+    assert table["advantage"][~abstains].tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+
+
 def test_a_batch_without_any_label_is_not_blamed_on_the_reward(prover, tmp_path):
     trainer = prover_trainer(
         prover, tmp_path, feedback=lambda rows, step: [None] * len(rows), settings={"max_steps": 1}

@@ -8,6 +8,7 @@ from pvg_hf.evaluation.report.plots.over_rounds import plot_over_rounds
 from pvg_hf.evaluation.report.plots.pool_matrix import plot_pool_matrix
 from pvg_hf.evaluation.report.plots.roc_panels import plot_roc
 from pvg_hf.evaluation.report.plots.scores import plot_scores
+from pvg_hf.evaluation.report.plots.similarities import plot_similarities
 from pvg_hf.evaluation.report.plots.style import Plot
 
 PLOTS = (
@@ -18,6 +19,7 @@ PLOTS = (
     plot_best_of_n,
     plot_drawn_best_of_n,
     plot_scores,
+    plot_similarities,
     plot_flaws,
     plot_attacks,
 )
@@ -34,4 +36,5 @@ __all__ = [
     "plot_pool_matrix",
     "plot_roc",
     "plot_scores",
+    "plot_similarities",
 ]

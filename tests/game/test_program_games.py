@@ -1,4 +1,4 @@
-"""A game of programs that is killed in minting, or whose disk is full then, resumes to the same bytes and leaves no process."""
+"""Games of programs: killed in minting, with a disk that is full then, and attacked."""
 
 import runpy
 import signal
@@ -9,7 +9,12 @@ import psutil
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.core.roles import Outcome
+from pvg_hf.judging.judged_round import JudgedRun
+from pvg_hf.judging.trained_attacks import attacked_verifier
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.sandbox.backends import make_backends
 from tests.support.game_runs import DRIVER, PROCESSES, branch_off, differing, play_in_process
@@ -108,3 +113,17 @@ def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_p
     assert not stopped.pool(0).exists()
     play(load_recipe(recipe))
     assert differing(stopped, whole) == []
+
+
+@pytest.mark.slow
+def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_path):
+    verifier = attacked_verifier(JudgedRun.open(whole.root).round(0))
+    settings = AttackSettings(rewards=["gated", "src"], seeds=[0], max_steps=2, num_problems=4)
+    results = run_attacks([verifier], settings, tmp_path, Workforce(1))
+    assert [result.attack.reward for result in results] == ["gated", "src"]
+    for result in results:
+        assert 1 <= result.exploit.num_steps <= 2
+        curve = result.curve()
+        assert curve["step"].tolist() == list(range(1, result.exploit.num_steps + 1))
+        # Only mistakes with a certificate count: other programs failed.
+        assert set(result.texts()["outcome"]) <= {str(outcome) for outcome in Outcome}

@@ -1,0 +1,30 @@
+"""Calls of a function in several threads, for functions that wait for other processes."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def call_in_threads(
+    function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]], num_threads: int
+) -> list[Result]:
+    """
+    Call a function with each tuple of arguments.
+
+    Args:
+        function (`Callable`):
+            The function, which several threads may call at the same time.
+        arguments (`Sequence[tuple]`):
+            The positional arguments of each call.
+        num_threads (`int`):
+            Calls at the same time, at least 1. With 1, all are made in this thread.
+
+    Returns:
+        `list`: the results, in the order of `arguments`. The first error in this order is raised after all calls have ended.
+    """
+    if num_threads == 1 or len(arguments) < 2:
+        return [function(*given) for given in arguments]
+    with ThreadPoolExecutor(min(num_threads, len(arguments))) as executor:
+        return list(executor.map(lambda given: function(*given), arguments))
