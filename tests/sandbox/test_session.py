@@ -110,6 +110,8 @@ def test_arguments_keep_their_types(sandbox):
             id="in a thread",
         ),
         pytest.param("input(); input()", [CRASHED, CRASHED], id="reads beyond the end"),
+        pytest.param("import os\nos.ftruncate(0, 10**9)", [CRASHED, CRASHED], id="grows its input"),
+        pytest.param("import os\nos.write(0, b'x')", [CRASHED, CRASHED], id="writes its input"),
         pytest.param("print('x' * 100_000)", [CRASHED, CRASHED], id="too much output"),
         pytest.param("while True: print('x')", [CRASHED, CRASHED], id="endless output"),
         pytest.param("while True: pass", [TIMED_OUT, TIMED_OUT], id="endless loop"),

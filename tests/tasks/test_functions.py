@@ -146,7 +146,7 @@ def test_inputs_are_valid_and_typical_ones_avoid_corners():
         ("words", "AB"),
     ],
 )
-def test_invalid_inputs_are_told_from_valid_ones(source, argument):
+def test_invalid_inputs_are_recognised(source, argument):
     assert not is_valid_input(Specification(source, "count"), argument)
 
 

@@ -6,6 +6,7 @@ that it returned some value, and a claimed value counts only if it is the expect
 """
 
 import atexit
+import fcntl
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from pvg_hf.sandbox.inside.confinement import Confinement, confine
 from pvg_hf.sandbox.inside.values import decode_value, encode_value
 
 _SHOWN = 300  # characters of an error
+_SEALS = 0xF  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_WRITE
 
 
 def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn:
@@ -71,10 +73,13 @@ def _arrange_descriptors(channel: int, stdout: int, confinement: Confinement) ->
 
 def _provide_stdin(text: str) -> None:
     """Make a text what descriptor 0 and `sys.stdin` read."""
-    descriptor = os.memfd_create("stdin") if sys.platform == "linux" else _temporary_file()
+    is_sealed = sys.platform == "linux"
+    descriptor = os.memfd_create("stdin", os.MFD_ALLOW_SEALING) if is_sealed else _temporary_file()
     data = text.encode(errors="surrogatepass")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
+    if is_sealed:  # or the program could grow it: no limit counts this memory
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.dup2(descriptor, 0)
     os.close(descriptor)

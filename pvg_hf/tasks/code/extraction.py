@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = {"", "py", "python", "python3"}
-_CODE_LINE = re.compile(r"^(?:def|class|import|from|async def|@)\b|^@|^\w+\s*=", re.MULTILINE)
+_CODE_LINE = re.compile(r"^(?:def|class|import|from|async def)\b|^@|^\w+\s*=", re.MULTILINE)
 MAX_DROPPED = 40  # lines of prose after a program without a fence
 MAX_CHARACTERS = 200_000  # a longer text is no program; parsing it would take seconds
 
@@ -17,9 +17,8 @@ def extract_program(solution: str, function: str | None = None) -> str | None:
     Return the program in a solution's text.
 
     The candidates are the fenced blocks (` ``` ` or `~~~`, without a language or with Python), the last one first, then the whole
-    text, then the text from its first line of code, without
-    lines of prose after it. A fence that is not closed
-    ends with the text.
+    text, then the text from its first line of code, without lines of prose after it. A fence that is not closed ends with the
+    text.
 
     Args:
         solution (`str`):

@@ -43,7 +43,7 @@ def is_valid_input(specification: Specification, argument: Any) -> bool:
     Whether an argument is a valid input of a specification's function.
 
     Valid are lists of at most 8 integers in [-20, 20], integers in [0, 15] (or [0, 99999] for digits), and texts of at most 12
-    letters, digits and single spaces; a text of words has words of lower-case letters that are separated by one space.
+    letters, digits and spaces; a text of words has words of lower-case letters that are separated by one space.
     """
     match specification.source:
         case "xs":
