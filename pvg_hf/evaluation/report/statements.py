@@ -67,6 +67,7 @@ def write_verdict(run: RunData) -> list[Statement]:
     return [
         _helpful_statement(last),
         *_best_helpful_statements(last),
+        *_implicit_statements(last),
         _sneaky_statement(last),
         *_robustness_statements(run),
         _exploit_statement(run),
@@ -115,6 +116,23 @@ def _best_helpful_statements(last: RoundData) -> list[Statement]:
             mark,
             "Kept helpful checkpoint",
             f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {_points(change)}: {words}.",
+        )
+    ]
+
+
+def _implicit_statements(last: RoundData) -> list[Statement]:
+    # A task whose checker knows it: a form of legibility that needs no judge.
+    base, now = last.figure("base_implicit_share/helpful"), last.figure("implicit_share/helpful")
+    if base.value is None or now.value is None:
+        return []
+    mark, words = _compare(base, now, rise=("bad", "more"), fall=("good", "less"))
+    return [
+        Statement(
+            mark,
+            "Steps left implicit",
+            f"Helpful solutions leave {percent(now)} of their reasoning to the reader after round {last.round_index}; the base prover's in "
+            f"that role {percent(base)}: {words}.",
+            {"by role": "diversity"},
         )
     ]
 

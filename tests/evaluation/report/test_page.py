@@ -148,6 +148,8 @@ def test_a_flagged_alert_leads_to_its_message(finished):
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert alerts
     assert all(f"#{alert}" in links for alert in alerts)
+    assert "sneaky collapse: the sneaky role hardly writes" in page.text
+    assert "goodharting: the scores" not in page.text  # there was no such alert
 
 
 def test_plots_are_saved_next_to_the_page_without_temporary_files(finished):

@@ -141,6 +141,29 @@ def test_one_round_has_no_later_verifier(run):
     ]
 
 
+@pytest.mark.parametrize(
+    ("now", "mark", "words"),
+    [
+        (Figure(0.02, 0.01, 0.03, 600), "good", "clearly less"),
+        (Figure(0.36, 0.30, 0.42, 600), "open", "no clear change"),
+        (Figure(0.50, 0.45, 0.55, 600), "bad", "clearly more"),
+    ],
+)
+def test_implicit_steps_are_compared_with_the_base(run, now, mark, words):
+    figures = {"implicit_share/helpful": now, "base_implicit_share/helpful": Figure(0.37, 0.35, 0.39, 600)}
+    statement = said(with_figures(run, {}, figures), "Steps left implicit")
+    assert statement.mark == mark
+    assert "the base prover's in that role 37.0 % [35.0, 39.0] (n=600)" in statement.text
+    assert words in statement.text
+
+
+def test_a_task_without_implicit_steps_says_nothing_of_them(run):
+    subjects = {
+        statement.subject for statement in write_verdict(with_figures(run, {}, {"implicit_share/helpful": EMPTY}))
+    }
+    assert "Steps left implicit" not in subjects
+
+
 def test_parity_is_reported_with_its_step_or_the_gap_that_is_left(run):
     reached = {"parity_step": Figure(31, None, None, 50), "parity_gap": Figure(0.05, None, None, 50)}
     missed = {"parity_step": Figure(None, None, None, 50), "parity_gap": Figure(1.234, None, None, 50)}
