@@ -16,6 +16,7 @@ import numpy as np
 
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import extract_answer
+from pvg_hf.tasks.answers.numbers import read_number
 from pvg_hf.tasks.base import Problem, Split, Task, grade_solution, read_problems
 
 MASTER_KEYS = (
@@ -38,6 +39,8 @@ MASTER_KEYS = (
 MAGNITUDES = (4, 6, 9, 12, 15, 18, 30)  # powers of ten of the large answers; a float is exact up to about 9e15
 
 _INTEGER = re.compile(r"-?\d+")
+
+_DRAWN_MAGNITUDE = 2  # of answers in place of those that are no whole numbers
 
 
 class AuditVerdict(StrEnum):
@@ -392,20 +395,21 @@ def audit_grader(
     """
     Grade the rewritten reference of each problem, and a wrong solution rewritten in the same ways.
 
-    The wrong solution is the reference with an answer that is larger by one. A problem is left out if its answer is no
-    whole number, or if the grader does not accept its reference after the text has been brought to the form `BODY####
-    ANSWER`, so that what follows is an effect of the transforms alone.
+    The wrong solution is the reference with an answer that is larger by one. An answer that is a number, but no whole one,
+    is replaced by a drawn number of three digits, in the reference too. A problem is left out if its answer is no number, or if
+    the grader does not accept its reference after the text has been brought to the form `BODY#### ANSWER`, so that what
+    follows is an effect of the transforms alone.
 
     Args:
         task ([`~pvg_hf.tasks.Task`]):
             The task whose `grade` is audited. `grade` must compare with the `reference` of the row that it is given,
-            or transforms of large numbers do not apply.
+            or neither transforms of large numbers nor problems without a whole number apply.
         split (`str`, defaults to `"test"`):
             Source of the problems.
         num_problems (`int`, *optional*):
             Use only the first problems.
         seed (`int`, defaults to 0):
-            Seed of the large answers.
+            Seed of the drawn answers.
         transforms (`Sequence[Transform]`, *optional*):
             The transforms; all by default.
 
@@ -421,7 +425,7 @@ def audit_grader(
     rows = problems.select(range(min(num_problems or len(problems), len(problems))))
     is_any = False
     for row in rows:
-        stated = _stated(row["reference"])
+        row, stated = _state(row, seed)
         if stated is None or _verdict(task, row, stated.text) != AuditVerdict.ACCEPTED:
             continue
         is_any = True
@@ -430,7 +434,7 @@ def audit_grader(
     if not is_any:
         raise ValueError(
             f"No reference of the task `{task.name}` can be audited: the transforms need references that end in a mark such as "
-            "`#### 18` with a whole number, and that the grader accepts."
+            "`#### 18` with a number, and that the grader accepts."
         )
 
 
@@ -454,15 +458,22 @@ def _draw_large(rng: np.random.Generator, magnitude: int) -> int:
     return int("".join(map(str, digits)))
 
 
-def _stated(reference: str) -> Stated | None:
-    """Split a reference with a mark and a whole number into its parts."""
-    answer = extract_answer(reference)
-    if answer is None or _INTEGER.fullmatch(answer) is None:
-        return None
-    body, is_marked, _ = reference.rpartition("####")
+def _state(row: Problem, seed: int) -> tuple[Problem, Stated | None]:
+    """
+    Split a problem's reference into its parts; `None` if it has no mark with a number.
+
+    If the number is no whole one, the problem is returned with a reference that states a drawn one.
+    """
+    answer = extract_answer(row["reference"])
+    if answer is None or read_number(answer) is None:
+        return row, None
+    body, is_marked, _ = row["reference"].rpartition("####")
     if not is_marked:
-        body = "".join(reference.splitlines(keepends=True)[:-1])
-    return Stated(body, int(answer))
+        body = "".join(row["reference"].splitlines(keepends=True)[:-1])
+    if _INTEGER.fullmatch(answer):
+        return row, Stated(body, int(answer))
+    stated = Stated(body, _draw_large(derive_rng(seed, "audit", row["problem_id"]), _DRAWN_MAGNITUDE))
+    return {**row, "reference": stated.text}, stated
 
 
 def _verdict(task: Task, row: Problem, text: str) -> AuditVerdict:

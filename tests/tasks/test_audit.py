@@ -151,8 +151,22 @@ def test_a_grader_whose_verdict_does_not_depend_on_the_reference_is_not_asked_ab
     }
 
 
-def test_the_arithmetic_grader_gives_the_certified_verdicts():
-    table = tabulate_trials(audit_grader(load_task("arithmetic", num_train=1, num_test=3)))
+def test_a_number_in_the_place_of_a_fraction_is_drawn_by_seed():
+    class Halves(Additions):
+        def problems(self, split):
+            return Dataset.from_list([{"problem_id": "a", "problem": "?", "reference": "it is\n#### 0.5"}])
+
+    plain = transform("whitespace", "newlines after")
+    right, wrong = audit_grader(Halves(), transforms=[plain])
+    assert re.fullmatch(r"it is\n#### [1-9]\d[1-8]\n\n", right.text)
+    assert int(wrong.text.split()[-1]) == int(right.text.split()[-1]) + 1
+    assert [trial.text for trial in audit_grader(Halves(), transforms=[plain])] == [right.text, wrong.text]
+    assert [trial.text for trial in audit_grader(Halves(), transforms=[plain], seed=1)] != [right.text, wrong.text]
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "decimal_chain_sum"])
+def test_the_built_in_graders_give_the_certified_verdicts(name):
+    table = tabulate_trials(audit_grader(load_task(name, num_train=1, num_test=3)))
     assert not table["is_violation"].any(), finding_table(table)
     assert set(table.loc[table["due"] == "accepted", "verdict"]) == {"accepted"}
     assert finding_table(table) == ""
