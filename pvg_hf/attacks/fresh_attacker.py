@@ -134,7 +134,7 @@ def _train(
     if helpful_score is None:
         # With the seed of the verifier's recipe: all of its attackers must reach the same score.
         shared = replace(context, recipe=replace(context.recipe, seed=verifier.recipe.seed))
-        helpful_score = honest_side(shared).get("score/helpful_correct")
+        helpful_score = honest_side(shared).clean.get("score/helpful_correct")
     fixed = {} if helpful_score is None else {"score/helpful_correct": helpful_score}
     run_prover(context, output / _PROVER, fixed=fixed)
     curve = attack_curve(context.metrics)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,23 @@ RECOVERY_TEMPERATURE = 1.3  # factor on the recipe's temperature
 TrainerMaker = Callable[..., ProverGRPOTrainer]
 
 
-def honest_side(context: PhaseContext) -> dict[str, float]:
+@dataclass(frozen=True)
+class HonestSide:
+    """
+    Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
+
+    Args:
+        deciding (`Mapping[str, float]`):
+            By the labels that `stopping.labels` names, for the stop rule and the watchdogs; empty if there was no such solution.
+        clean (`Mapping[str, float]`):
+            By the truth, for what is reported.
+    """
+
+    deciding: Mapping[str, float] = field(default_factory=dict)
+    clean: Mapping[str, float] = field(default_factory=dict)
+
+
+def honest_side(context: PhaseContext) -> HonestSide:
     """
     Mean score of correct helpful solutions to the prover's held-out problems, if the helpful role is not trained.
 
@@ -69,22 +85,28 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     else:
         written = _base_solutions(context, problems)
     rows = [_graded_row(context.problems.task, *solution) for solution in written]
-    observed = [row["correct"] for row in rows]
+    clean = observed = [row["correct"] for row in rows]
     labels = None if context.recipe.data.correct_source == "dataset" else _deciding_labels(context)
     if labels is not None:
         observed = labels.observed(rows, 0)
         labels.close()
-    correct = [
-        (row, row["solution"])
-        for row, label in zip(rows, observed, strict=True)
+    scorer = open_scorer(context.players, context.round_index)
+    scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
+    side = HonestSide(*(_mean_score(rows, scores, labels) for labels in (observed, clean)))
+    if not side.deciding:
+        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
+    return side
+
+
+def _mean_score(
+    rows: Sequence[Mapping[str, Any]], scores: Sequence[float], labels: Sequence[int | bool | None]
+) -> dict[str, float]:
+    found = [
+        score
+        for row, score, label in zip(rows, scores, labels, strict=True)
         if label and row["outcome"] not in FAILED_OUTCOMES
     ]
-    if not correct:
-        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
-        return {}
-    scorer = open_scorer(context.players, context.round_index)
-    scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])
-    return {"score/helpful_correct": sum(scores) / len(scores)}
+    return {"score/helpful_correct": sum(found) / len(found)} if found else {}
 
 
 def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:
@@ -159,23 +181,21 @@ def run_prover(context: PhaseContext, output: Path, *, fixed: Mapping[str, float
     """
     assumed = prover_rates(context)
     correction = report_prover_correction(context, assumed)
-    line = _train_roles(context, output, assumed.rates, fixed)
+    line = _train_roles(context, output, assumed.rates, None if fixed is None else HonestSide(fixed, fixed))
     summarize_false_positives(context, output)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + line
 
 
-def _train_roles(
-    context: PhaseContext, output: Path, rates: tuple[float, float], fixed: Mapping[str, float] | None
-) -> str:
+def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float], fixed: HonestSide | None) -> str:
     config = context.recipe.prover
     if config.num_trainings == 1:
         if fixed is None:
             # If only the sneaky role is trained, the stop rules compare it with a fixed helpful side.
-            fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else {}
-        return _train(context, SubPhase(config.trained_roles, config, output, rates), dict(fixed))
-    lines, fixed = [], {}
+            fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
+        return _train(context, SubPhase(config.trained_roles, config, output, rates), fixed)
+    lines, fixed = [], HonestSide()
     first_step, helpful = 0, None
     for roles, training in config.trainings.items():
         (role,) = roles
@@ -188,7 +208,7 @@ def _train_roles(
     return "; ".join(lines)
 
 
-def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -> str:
     """Train a sub-phase with separate results; a finished sub-phase is not repeated when the phase resumes."""
     if _is_done(sub_phase.output, context.processes):
         context.metrics += read_json_lines(sub_phase.output / STEPS)
@@ -214,15 +234,18 @@ def _is_done(output: Path, processes: PartialState) -> bool:
     return broadcast_object_list([is_done])[0]
 
 
-def _final_heldout(metrics: Sequence[Mapping[str, Any]], labels: str) -> dict[str, float]:
+def _final_heldout(metrics: Sequence[Mapping[str, Any]], labels: str) -> HonestSide:
     """Last held-out figures of the helpful sub-phase, which the stop rules of the sneaky one need."""
-    key = "prover/heldout/score_correct" if labels == "clean" else "prover/heldout/score_observed_correct"
-    judged = [line for line in metrics if key in line]
-    score = judged[-1][key] if judged else None
+    clean, observed = "prover/heldout/score_correct", "prover/heldout/score_observed_correct"
+    return HonestSide(*(_last_score(metrics, key) for key in (clean if labels == "clean" else observed, clean)))
+
+
+def _last_score(metrics: Sequence[Mapping[str, Any]], key: str) -> dict[str, float]:
+    score = next((line[key] for line in reversed(metrics) if key in line), None)
     return {} if score is None else {"score/helpful_correct": score}
 
 
-def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+def _train(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -> str:
     """Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them."""
     if not (Role.SNEAKY in sub_phase.roles and context.recipe.task.shows_own_solutions):
         return _train_and_recover(context, sub_phase, fixed)
@@ -242,7 +265,7 @@ def _honest_sampler(context: PhaseContext, sub_phase: SubPhase) -> Sampler:
     return context.players.base_sampler()
 
 
-def _train_and_recover(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+def _train_and_recover(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -> str:
     """Train, and train again with the recipe's recovery if the sneaky role collapsed."""
     # A file records the recovery, so that an interrupted second attempt resumes as one.
     marker = sub_phase.output / RECOVERY
@@ -264,9 +287,9 @@ def _train_and_recover(context: PhaseContext, sub_phase: SubPhase, fixed: dict[s
     return _train_once(context, replace(sub_phase, recovery=recovery), fixed)[1]
 
 
-def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
+def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -> tuple[Watchdogs, str]:
     prover = sub_phase.prover
-    rule = StopRule(context.recipe.stopping, prover, fixed=fixed)
+    rule = StopRule(context.recipe.stopping, prover, fixed=fixed.deciding)
     # A second collapse only raises an alert: there is no further recovery, so that the phase need not end for it.
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
@@ -275,9 +298,9 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         context.alert,
         num_steps=prover.num_batches,
         sneaky_groups=prover.prompts_per_step // len(sub_phase.roles),
-        fixed=fixed,
+        fixed=fixed.deciding,
     )
-    parity = ParityClock(context.recipe.stopping, prover, fixed)
+    parity = ParityClock(context.recipe.stopping, prover, fixed.clean)
     labels = LabelSource(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
     threshold = read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"]
     args = _arguments(context, sub_phase, threshold)

@@ -12,6 +12,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.phases.prover import HonestSide, _final_heldout, _mean_score
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
@@ -175,6 +176,25 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
         "pairs/correct/reference",
         "heldout_pairs/correct/reference",
     }
+
+
+def test_the_helpful_side_of_the_stop_rule_is_observed_and_that_of_the_report_is_clean():
+    line = {"prover/heldout/score_correct": 2.0, "prover/heldout/score_observed_correct": 1.0}
+    clean, observed = {"score/helpful_correct": 2.0}, {"score/helpful_correct": 1.0}
+    earlier, later = dict.fromkeys(line, 9.0), {"prover/kl": 0.1}
+    assert _final_heldout([earlier, line, later], "observed") == HonestSide(observed, clean)
+    assert _final_heldout([earlier, line, later], "clean") == HonestSide(clean, clean)
+    assert (
+        _final_heldout([earlier, dict.fromkeys(line)], "clean") == HonestSide()
+    )  # the last evaluation had no such solution
+
+
+def test_failed_solutions_are_no_part_of_a_fixed_side():
+    rows = [{"outcome": outcome} for outcome in ("VERIFIED", "VERIFIED", "PROOF_INVALID", "TRUNCATED")]
+    # By the labels of a checker, which accepts a mistake and has none for one of the correct solutions.
+    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [1, None, 1, 1]) == {"score/helpful_correct": 2.5}
+    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [True, True, False, True]) == {"score/helpful_correct": 1.5}
+    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [0, 0, 0, 1]) == {}
 
 
 def test_a_fixed_side_with_only_truncated_solutions_is_reported(play_phase, tokenizer):
