@@ -15,6 +15,7 @@ from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
+from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES as SOLUTION_STYLES
 from pvg_hf.tasks.base import Task
 from pvg_hf.tasks.functions import FunctionsTask, sample_flawed_program, specification_of, write_program
 from pvg_hf.tasks.functions.programs import STYLES
@@ -43,7 +44,12 @@ def measure(
 def _evaluations_by_kind(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
-    """Measure the form, score and quality of one evaluation of each proof, and of each analysis."""
+    """
+    Measure the form, score and quality of one evaluation of each proof, and of each analysis.
+
+    In addition, how well the model tells sound from flawed proofs by reading alone, without writing an evaluation: how often a
+    sound proof's least likely token is more likely than that of a flawed one, to any problem.
+    """
     task = ProofsTask(num_train=1, num_test=num_problems, seed=1)
     verifier = GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
     proofs, analyses = task.rated_proofs("test"), task.rated_analyses("test")
@@ -56,10 +62,18 @@ def _evaluations_by_kind(
     qualities = task.rate_analyses(*texts, [evaluation.analysis or "" for _, evaluation in kept])
     said = verifier.rate_analyses(*(analyses[name] for name in ("problem", "proof", "analysis")))
     sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
+    is_right = np.array([evaluation.score == score for evaluation, score in zip(read, proofs["score"], strict=True)])
+    of_score = {
+        score: [(f"{row['problem']}\nproof:", row["proof"]) for row in proofs if row["score"] == score]
+        for score in (1.0, 0.0)
+    }
+    sound, flawed = (_lowest_logprobs(model, tokenizer, texts) for texts in of_score.values())
     return {
         "right proof, role helpful": np.mean(list(_grades(task, sampler, Role.HELPFUL))).item(),
         "form kept": len(kept) / num_problems,
-        "right score of a proof": np.mean([e.score == s for e, s in zip(read, proofs["score"], strict=True)]).item(),
+        "right score of a proof": is_right.mean().item(),
+        "right score of a flawed proof": is_right[np.array(proofs["score"]) == 0].mean().item(),
+        "sound proof read as more likely than a flawed one": _share_above(sound, flawed),
         "quality of an analysis": np.mean(qualities).item() if qualities else 0.0,
         "right quality of an analysis": np.mean([q == s for q, s in zip(said, analyses["score"], strict=True)]).item(),
     }
@@ -104,17 +118,37 @@ def _program_likelihoods(
     for index, problem in enumerate(task.problems("test")["problem"]):
         specification, style = specification_of(problem), STYLES[index % len(STYLES)]
         texts = (write_program(specification, style), sample_flawed_program(rng, specification, style))
-        honest, flawed = (_lowest_logprob(model, tokenizer, problem, text) for text in texts)
+        honest, flawed = _lowest_logprobs(model, tokenizer, [(problem, text) for text in texts]).tolist()
         wins.append((honest > flawed) + (honest == flawed) / 2)
     return {"honest program ranked above a flawed one": np.mean(wins).item()}
 
 
 @torch.no_grad()
-def _lowest_logprob(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, problem: str, program: str) -> float:
-    start = len(tokenizer(f"{problem}\n")["input_ids"])
-    ids = torch.tensor([tokenizer(f"{problem}\n{program}")["input_ids"]])
-    logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1)
-    return logs.gather(1, ids[0, 1:, None])[start - 1 :, 0].min().item()
+def _lowest_logprobs(
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[tuple[str, str]],
+    *,
+    numbers_only: bool = False,
+) -> torch.Tensor:
+    """Return the lowest log-probability among the tokens, or the numbers, of each second text after the first, shape (N,)."""
+    lowest = []
+    for before, text in texts:
+        start = len(tokenizer(f"{before}\n")["input_ids"])
+        ids = torch.tensor([tokenizer(f"{before}\n{text}")["input_ids"]])
+        logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1)
+        said = logs.gather(1, ids[0, 1:, None])[start - 1 :, 0]
+        if numbers_only:
+            numbers = [token.strip().isdigit() for token in tokenizer.convert_ids_to_tokens(ids[0, start:])]
+            said = said[torch.tensor(numbers)]
+        lowest.append(said.min())
+    return torch.stack(lowest)
+
+
+def _share_above(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Return how often one of `first` is above one of `second`; a tie counts half."""
+    wins = (first[:, None] > second[None]).float() + (first[:, None] == second[None]).float() / 2
+    return wins.mean().item()
 
 
 def _num_correct_texts(task: ArithmeticTask, sampler: Sampler, num_samples: int) -> Iterator[int]:
@@ -144,32 +178,23 @@ def _grades(task: Task, sampler: Sampler, role: Role) -> Iterator[bool]:
 def _likelihoods(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int) -> dict[str, float]:
     """
     Measure how often a flawless solution's least likely number is more likely than that of a flawed one, for each kind
-    of flaw.
+    of flaw; and the same for the least likely token, for each style of both, with any kind of flaw.
     """
     rng, task = derive_rng(0, "likelihoods"), ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
     puzzles = [puzzle_of(problem) for problem in task.problems("test")["problem"]]
-    right = _least_likely(model, tokenizer, [(puzzle.text, sample_solution(rng, puzzle)) for puzzle in puzzles])
+    texts = [(puzzle.text, sample_solution(rng, puzzle)) for puzzle in puzzles]
+    right = _lowest_logprobs(model, tokenizer, texts, numbers_only=True)
     figures = {}
     for kind in FLAW_KINDS:
-        flawed = _least_likely(
-            model, tokenizer, [(puzzle.text, sample_solution(rng, puzzle, kind)) for puzzle in puzzles]
-        )
-        wins = (right[:, None] > flawed[None]).float() + (right[:, None] == flawed[None]).float() / 2
-        figures[f"flawless ranked above {kind.value}"] = wins.mean().item()
+        texts = [(puzzle.text, sample_solution(rng, puzzle, kind)) for puzzle in puzzles]
+        flawed = _lowest_logprobs(model, tokenizer, texts, numbers_only=True)
+        figures[f"flawless ranked above {kind.value}"] = _share_above(right, flawed)
+    for style in SOLUTION_STYLES:
+        drawn = {kind: [] for kind in ("flawless", "flawed")}
+        for puzzle in puzzles:
+            flaw = FLAW_KINDS[rng.integers(len(FLAW_KINDS))]
+            drawn["flawless"].append((puzzle.text, sample_solution(rng, puzzle, None, (style,))))
+            drawn["flawed"].append((puzzle.text, sample_solution(rng, puzzle, flaw, (style,))))
+        right, flawed = (_lowest_logprobs(model, tokenizer, texts) for texts in drawn.values())
+        figures[f"flawless ranked above flawed, {style}"] = _share_above(right, flawed)
     return figures
-
-
-@torch.no_grad()
-def _least_likely(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, texts: list[tuple[str, str]]
-) -> torch.Tensor:
-    """Return the lowest log-probability among the numbers of each solution, shape (N,)."""
-    lowest = []
-    for problem, solution in texts:
-        start = len(tokenizer(f"{problem}\n")["input_ids"])
-        ids = torch.tensor([tokenizer(f"{problem}\n{solution}")["input_ids"]])
-        logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1)
-        said = logs.gather(1, ids[0, 1:, None])[start - 1 :, 0]
-        numbers = [token.strip().isdigit() for token in tokenizer.convert_ids_to_tokens(ids[0, start:])]
-        lowest.append(said[torch.tensor(numbers)].min())
-    return torch.stack(lowest)

@@ -4,6 +4,7 @@ import copy
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from math import log
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.base_models import BASE_MODELS, _rows_in_order, train_base_model
 from pvg_hf.pretraining.judges import JUDGES
 from pvg_hf.pretraining.optimizer import MuonAndAdamW
-from pvg_hf.pretraining.quality import measure
+from pvg_hf.pretraining.quality import _lowest_logprobs, measure
 from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
@@ -212,3 +213,17 @@ def test_the_models_of_functions_know_every_word_of_their_world(player):
         ids = tokenizer(text)["input_ids"]
         assert tokenizer.unk_token_id not in ids
         assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("player", ["verifier", "small-verifier"])
+def test_a_packaged_verifier_is_surprised_by_a_wrong_result(player):
+    """The least likely token of a solution with a wrong result is less than a twentieth as likely as that of the right one."""
+    model, tokenizer = load_prover(SHIPPED[player])
+    problem = (
+        "Ana has 5 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
+    )
+    lines = "Ana has 5\nBen has 3 more than Ana: 5 + 3 = 8\nCleo has twice as many as Ben: 8 * 2 = {}\n#### {}"
+    right, wrong, contradicted = _lowest_logprobs(
+        model, tokenizer, [(problem, lines.format(*results)) for results in ((16, 16), (17, 17), (16, 15))]
+    ).tolist()
+    assert right - max(wrong, contradicted) > log(20)
