@@ -299,7 +299,7 @@ class WatchdogConfig:
     false_positives: WatchAction = Field(
         "alert",
         description="What to do if the helpful role's wrong solutions are accepted much more often at the start of its training than "
-        "before it, by the observed labels or by the verifier (docs/noise.md).",
+        "before it, by the observed labels, or by the verifier if the reward may pay such solutions for their scores (docs/noise.md).",
     )
     false_positive_window: ProperShare = Field(
         0.15, description="The start of the training, as a share of its planned steps, for `false_positives`."

@@ -22,7 +22,8 @@ class FalsePositiveWatch:
     """
     Counts accepted wrong solutions from the start of a prover's training, and compares them once.
 
-    The alert is raised for the helpful role only: the sneaky role is paid for mistakes that the verifier accepts.
+    The alert is raised for the helpful role only, since the sneaky role is paid for mistakes that the verifier accepts, and
+    only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
     Args:
         config ([`~pvg_hf.config.sections.WatchdogConfig`]):
@@ -37,6 +38,8 @@ class FalsePositiveWatch:
             Score above which the verifier accepts a solution.
         has_checker (`bool`):
             Whether the reward uses observed labels instead of the grades.
+        pays_scores (`bool`):
+            Whether the reward may pay the helpful role's mistakes for their scores.
         is_main (`bool`, defaults to `True`):
             Whether this process writes.
     """
@@ -50,12 +53,14 @@ class FalsePositiveWatch:
         last_step: int,
         threshold: float,
         has_checker: bool,
+        pays_scores: bool,
         is_main: bool = True,
     ):
         self.config = config
         self.last_step = last_step
         self.threshold = threshold
         self.has_checker = has_checker
+        self.pays_scores = pays_scores
         self.has_risen = False
         self._journal = Journal(folder / WRONG_SOLUTIONS)
         self._alert = alert
@@ -115,7 +120,8 @@ class FalsePositiveWatch:
 
     def _compare(self, step: int) -> None:
         for found in false_positive_rises(self._rows):
-            if found.role != Role.HELPFUL or not is_collapse_expected(found.rise, self.config.max_false_positive_rise):
+            is_paid = found.role == Role.HELPFUL and (found.checker == "labels" or self.pays_scores)
+            if not is_paid or not is_collapse_expected(found.rise, self.config.max_false_positive_rise):
                 continue
             self.has_risen = True
             judge = "the labels accept" if found.checker == "labels" else "the verifier accepts"

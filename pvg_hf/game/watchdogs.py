@@ -119,7 +119,7 @@ class Watchdogs:
             if max(falling.p_value, rising.p_value) <= self._level / NUM_GOODHARTING_TESTS:
                 found.append(
                     f"over {length} steps the score gap fell from {falling.first:.2f} to {falling.last:.2f} while the exploit "
-                    f"rate rose from {rising.first:.0%} to {rising.last:.0%} (ends of fitted lines)"
+                    f"rate rose from {_as_share(rising.first):.0%} to {_as_share(rising.last):.0%} (ends of fitted lines)"
                 )
         return found
 
@@ -154,6 +154,11 @@ class Trend:
     first: float
     last: float
     p_value: float
+
+
+def _as_share(value: float) -> float:
+    """Return the nearest share: a line through shares can end outside [0, 1]."""
+    return min(max(value, 0.0), 1.0)
 
 
 def window_lengths(num_steps: int, least: int) -> list[int]:

@@ -37,6 +37,9 @@ class Reward:
         signals (`tuple[str, ...]`, *optional*):
             Names of further inputs from the task's grades (`certified`, `test_pass_rate`, or a number in `detail`). Each
             is passed as a keyword argument, a tensor of shape `(num_solutions,)` with NaN where a grade lacks it.
+        is_gated (`bool`, defaults to `False`):
+            True if an incorrect solution of the helpful role never earns more than 0, whatever its score. A verifier that
+            accepts more of these is then not what the prover learns to exploit, and raises no alert.
         name (`str`, *optional*):
             Name of the reward in messages and logs.
     """
@@ -45,6 +48,7 @@ class Reward:
     is_relative: bool = False
     stop_rule: str = "max_steps"
     signals: tuple[str, ...] = ()
+    is_gated: bool = False
     name: str = "unnamed"
 
     def __call__(
@@ -94,13 +98,13 @@ class Reward:
 
 
 def reward(
-    *, is_relative: bool = False, stop_rule: str = "max_steps", signals: Sequence[str] = ()
+    *, is_relative: bool = False, stop_rule: str = "max_steps", signals: Sequence[str] = (), is_gated: bool = False
 ) -> Callable[[Callable[..., torch.Tensor]], Reward]:
     """
     Declare a custom reward, as a decorator.
 
     Args:
-        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`), signals (`Sequence[str]`, *optional*):
+        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`), signals (`Sequence[str]`, *optional*), is_gated (`bool`, defaults to `False`):
             As for [`Reward`]; the defaults are those of a function without this decorator.
 
     Returns:
@@ -117,17 +121,19 @@ def reward(
     """
 
     def declare(function: Callable[..., torch.Tensor]) -> Reward:
-        return Reward(function, is_relative, stop_rule, tuple(signals), name=function.__name__)
+        return Reward(function, is_relative, stop_rule, tuple(signals), is_gated, name=function.__name__)
 
     return declare
 
 
 REWARDS: dict[str, Reward] = {
-    "src": Reward(signed_relative_convincingness, is_relative=True, stop_rule="parity"),
-    "cgc": Reward(correctness_gated_convincingness, stop_rule="parity_and_incorrect"),
+    "src": Reward(signed_relative_convincingness, is_relative=True, stop_rule="parity", is_gated=True),
+    "cgc": Reward(correctness_gated_convincingness, stop_rule="parity_and_incorrect", is_gated=True),
     "goodhart": Reward(goodhart, stop_rule="goodhart"),
-    "correctness_only": Reward(correctness_only),
-    "standardized_src": Reward(standardized_relative_convincingness, is_relative=True, stop_rule="parity"),
+    "correctness_only": Reward(correctness_only, is_gated=True),
+    "standardized_src": Reward(
+        standardized_relative_convincingness, is_relative=True, stop_rule="parity", is_gated=True
+    ),
     "acceptance": Reward(acceptance),
     "composite": Reward(composite, signals=GRADE_SIGNALS),
     "gated": Reward(gated_multiplicative, signals=GRADE_SIGNALS),

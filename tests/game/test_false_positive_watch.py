@@ -24,7 +24,7 @@ def wrong_ones(step, num_accepted, role="helpful"):
 
 
 class Watched:
-    def __init__(self, folder, last_step=2, has_checker=True, **config):
+    def __init__(self, folder, last_step=2, has_checker=True, pays_scores=True, **config):
         self.alerts = []
         self.watch = FalsePositiveWatch(
             WatchdogConfig(**config),
@@ -33,6 +33,7 @@ class Watched:
             last_step=last_step,
             threshold=1.0,
             has_checker=has_checker,
+            pays_scores=pays_scores,
         )
 
     def train(self, accepted, begin=0, role="helpful") -> list[bool]:
@@ -119,6 +120,16 @@ def test_wrong_solutions_with_a_label_are_counted(tmp_path):
         ("verifier", "sneaky"): (1, 1),
         ("labels", "sneaky"): (1, 0),
     }
+
+
+@pytest.mark.parametrize(("pays_scores", "kinds"), [(True, ["rise_of_false_positives"]), (False, [])])
+def test_the_verifier_raises_an_alert_only_where_scores_of_mistakes_are_paid(tmp_path, pays_scores, kinds):
+    watched = Watched(tmp_path, has_checker=False, pays_scores=pays_scores)
+    watched.watch.begin(0)
+    for step, number in enumerate([1, 4, 4, 4]):
+        watched.watch.observe(step, [{**one, "score": 2 * one["label"]} for one in wrong_ones(step, number)])
+        watched.watch.update(step + 1)
+    assert [kind for kind, _ in watched.alerts] == kinds
 
 
 def test_without_noise_only_the_verifier_is_watched(tmp_path):

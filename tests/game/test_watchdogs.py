@@ -121,6 +121,13 @@ def test_goodharting_says_what_was_seen():
     )
 
 
+def test_a_line_that_ends_above_one_is_shown_as_all():
+    """Mean .7975, slope (-1.5 * .55 - .5 * .74 + .5 * .9 + 1.5) / 5 = .151: .571 and 1.024 at the ends; p = .0045."""
+    watched = Watched()
+    watched.update(score_gap=FALLING, exploit_rate=[0.55, 0.74, 0.9, 1.0])
+    assert "exploit rate rose from 57% to 100%" in watched.alerts[0][1]
+
+
 @pytest.mark.parametrize(
     ("fixed", "is_reported"), [({"score/helpful_correct": 5.0}, True), ({}, False), (None, False)]
 )

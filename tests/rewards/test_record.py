@@ -140,6 +140,16 @@ def test_the_error_of_a_name_like_no_other_lists_all():
         load_reward("zebra")
 
 
+@pytest.mark.parametrize("name", ["src", "cgc", "standardized_src", "correctness_only", "goodhart", "acceptance"])
+def test_a_gated_reward_never_pays_a_helpful_mistake(name):
+    """Alone with mistakes and beside a correct solution; the others pay the most convincing mistake most."""
+    scores = torch.tensor([-3.0, 0.0, 0.5, 6.0])
+    for correct in (torch.zeros(4), torch.tensor([0.0, 1.0, 0.0, 0.0])):
+        paid = load_reward(name)(scores, correct, torch.zeros(4), group_size=4)[correct == 0]
+        assert bool((paid <= 0).all()) or not REWARDS[name].is_gated
+        assert REWARDS[name].is_gated or bool((paid.diff() > 0).all())
+
+
 @pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
 def test_a_reward_is_relative_if_a_better_policy_does_not_raise_it(name):
     """Every score rises by 8: a group-relative reward is unchanged, one that adds the score itself is not."""

@@ -36,6 +36,7 @@ from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
+from pvg_hf.rewards import load_reward
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.schedule import staged
 from pvg_hf.sampling import Sampler
@@ -311,6 +312,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -
         last_step=last_early_step(args.max_steps, config.false_positive_window, args.steps_per_batch),
         threshold=threshold,
         has_checker=labels.noise is not None,
+        pays_scores=prover.self_evaluation is not None or not load_reward(prover.reward).is_gated,
         is_main=context.processes.is_main_process,
     )
     trainer = _make_trainer(context, sub_phase, labels, args, false_positives.observe)
