@@ -3,7 +3,7 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
 
     python scripts/replicate.py recipes/quickstart.yaml --seeds 0 1 2
     python scripts/replicate.py recipes/quickstart.yaml --seeds 0 1 2 --evaluate attacks.max_steps=100
-    python scripts/replicate.py recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --workers 2
+    python scripts/replicate.py recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --begin-with arithmetic
     python scripts/replicate.py recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
 
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
@@ -29,6 +29,11 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--workers", type=int, default=1, help="games played or evaluated at a time (default: 1)")
+    parser.add_argument(
+        "--begin-with",
+        metavar="NAME",
+        help="take over bootstrap and first verifier of another replicated recipe, where they are the same",
+    )
     parser.add_argument("--evaluate", action="store_true", help="run all evaluations of the finished games")
     parser.add_argument(
         "--attack-all", action="store_true", help="with --evaluate: attack the verifiers of all rounds, not of two"
@@ -59,7 +64,7 @@ def main() -> int:
             raise ValueError(f"`{of_evaluations[0]}` is a setting of an evaluation, which `--evaluate` runs.")
         recipe = load_recipe(arguments.recipe, of_recipe)
         if not arguments.only_tables:
-            replicate(recipe, arguments.seeds, num_workers=arguments.workers)
+            replicate(recipe, arguments.seeds, num_workers=arguments.workers, beginning=arguments.begin_with)
         if arguments.evaluate:
             evaluate_replicates(
                 recipe,

@@ -28,6 +28,7 @@ from pvg_hf.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.judging.judged_texts import LegibilitySettings, add_judge_scores, test_rows
 from pvg_hf.run.file_names import JUDGING
 from pvg_hf.run.judgements import Judgement
+from pvg_hf.run.shared_phases import begin_with
 
 SIDES = ("game", "correctness_only", "base")
 """Provers that are compared."""
@@ -89,6 +90,7 @@ def judge_legibility_tax(judged: JudgedRound, settings: LegibilityTaxSettings, o
     """
     counted = count_helpful_solutions(judged)
     recipe = correctness_only_recipe(judged, settings.num_solutions or counted)
+    begin_with(recipe, judged.folder)  # the same base prover and problems, so that its bootstrap need not be repeated
     play(recipe)
     control = JudgedRun.open(Path(recipe.output_dir) / recipe.name).round(0)
     tables = {

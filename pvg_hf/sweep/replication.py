@@ -18,6 +18,7 @@ from pvg_hf.evaluation.seeds import mean_over_seeds, seeds_pools_table, seeds_ta
 from pvg_hf.game.play import play
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
+from pvg_hf.run.shared_phases import begin_with
 from pvg_hf.sweep.cells import SweepFolder
 from pvg_hf.sweep.runner import CellsFailedError
 from pvg_hf.sweep.workers import finish_cells, log_ends
@@ -78,7 +79,7 @@ class Replicate:
         return f"seed {self.seed}"
 
 
-def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1) -> None:
+def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beginning: str | None = None) -> None:
     """
     Play or resume a recipe once per seed.
 
@@ -89,11 +90,14 @@ def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1) -> 
             The seeds.
         num_workers (`int`, defaults to 1):
             Number of games played at a time, each in a process.
+        beginning (`str`, *optional*):
+            Name of another replicated recipe in the same `output_dir`, whose bootstrap and first verifiers are taken over
+            where they are the same (see [`~pvg_hf.run.shared_phases.begin_with`]).
 
     Raises:
         CellsFailedError: if games could not be played; the others are finished.
     """
-    work_on_seeds(recipe, seeds, partial(_play_replicate, recipe), num_workers=num_workers)
+    work_on_seeds(recipe, seeds, partial(_play_replicate, recipe, beginning), num_workers=num_workers)
 
 
 def work_on_seeds(
@@ -126,8 +130,11 @@ def replicate_recipe(recipe: Recipe, seed: int) -> Recipe:
     return load_recipe({**recipe.to_dict(), "name": f"{recipe.name}-seed-{seed}", "seed": seed})
 
 
-def _play_replicate(recipe: Recipe, game: Replicate) -> None:
-    play(replicate_recipe(recipe, game.seed))
+def _play_replicate(recipe: Recipe, beginning: str | None, game: Replicate) -> None:
+    played = replicate_recipe(recipe, game.seed)
+    if beginning is not None:
+        begin_with(played, RunFolder.of(replicate_recipe(replace(recipe, name=beginning), game.seed)))
+    play(played)
 
 
 def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str | None = None) -> str:

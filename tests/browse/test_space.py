@@ -10,6 +10,10 @@ import pytest
 import yaml
 
 from pvg_hf.browse.space import build_space, describe_public_space
+from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.figure import Figure
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
 
 
 @pytest.fixture
@@ -49,6 +53,16 @@ def test_a_public_space_says_what_the_public_can_do(arithmetic_run, run, is_stud
     assert all(word in said for word in words)
     assert ("HF_TOKEN" in said) == (run is not None)
     assert ("--study-only" in said) != is_study
+
+
+def test_a_space_has_the_results_of_evaluations(run_copy, tmp_path):
+    settings = {"judge": str(tmp_path), "token_budget": 8}
+    result = Judgement("legibility", 0, "Title", {}, {"judge_auc/game": Figure(0.5, 0.4, 0.6, 9)}, settings, 1.0)
+    result.write(judgement_folder(RunFolder(run_copy), "legibility", 0))
+    space = build_space(run_copy, tmp_path / "space")
+    (found,) = load_judgements(RunFolder(space / "runs" / run_copy.resolve().name))
+    assert found.figures == result.figures
+    assert found.settings == {"judge": NOT_PUBLISHED, "token_budget": 8}
 
 
 def test_nothing_is_published_that_the_app_does_not_read(space):

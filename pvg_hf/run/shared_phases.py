@@ -1,0 +1,102 @@
+"""Begins a run with the first phases of another run, if they have the same settings: arms of an experiment share them."""
+
+import logging
+import os
+import shutil
+from typing import Any
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.files import remove, sync_tree
+from pvg_hf.core.integrity import find_damaged
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.lock import locked
+from pvg_hf.run.resume import CHANGEABLE, check_same_recipe
+from pvg_hf.run.schedule import PhaseKey, early_phases, partial_of
+
+logger = logging.getLogger(__name__)
+
+# Settings that the phases before the first prover phase do not read. All others must be equal.
+_LATER_SECTIONS = CHANGEABLE | {"name", "rounds", "stopping", "evaluation"}
+_OF_PROVER_TRAINING = frozenset(
+    {
+        "roles",
+        "init",
+        "algorithm",
+        "ppo",
+        "reward",
+        "reward_options",
+        "reward_correction",
+        "max_steps",
+        "learning_rate",
+        "prompts_per_step",
+        "num_generations",
+        "beta",
+        "scale_rewards",
+        "eval_steps",
+        "eval_problems",
+        "eval_samples",
+        "save_steps",
+    }
+)
+
+
+def begin_with(recipe: Recipe, source: RunFolder) -> list[PhaseKey]:
+    """
+    Copy the first phases of another run into the folder of a recipe's run, as far as they are the same and not there yet.
+
+    These are the warm-up, the bootstrap and the verifier of round 0. Their copies have the digests and durations of the
+    other run, and the base prover's solutions name that run in the column `prover`.
+
+    Args:
+        recipe ([`Recipe`]):
+            The recipe of the run that begins.
+        source ([`RunFolder`]):
+            Folder of the other run.
+
+    Returns:
+        `list[PhaseKey]`: the phases that were copied.
+
+    Raises:
+        ValueError: if `source` is no run, the run in the recipe's folder has another recipe, or another process plays it.
+        DamagedFileError: if a phase of the other run is damaged.
+    """
+    folder, copied = RunFolder.of(recipe), []
+    shared = same_phases(recipe, RunFolder.find(source.root).read_recipe())
+    check_same_recipe(folder, recipe)
+    with locked(folder.root, is_main=True):
+        for key in shared:
+            origin, target = key.target(source), key.target(folder)
+            if not origin.exists():
+                break  # later phases follow from this one
+            if target.exists():
+                continue
+            for damage in find_damaged(origin):
+                raise damage
+            partial = partial_of(target)
+            remove(partial)
+            shutil.copytree(origin, partial)
+            sync_tree(partial)
+            os.replace(partial, target)
+            copied.append(key)
+    if copied:
+        logger.info("%s begins with %s of %s", recipe.name, ", ".join(map(str, copied)), source.root)
+    return copied
+
+
+def same_phases(recipe: Recipe, other: Recipe) -> list[PhaseKey]:
+    """
+    List the first phases that have the same results in the games of two recipes.
+
+    The verifier of round 0 learns from the base prover's solutions alone, so that only its own section matters in addition.
+    """
+    ours, theirs = (_early_settings(each.for_round(0)) for each in (recipe, other))
+    verifiers = ours.pop("verifier"), theirs.pop("verifier")
+    if ours != theirs or (recipe.verifier.is_made and verifiers[0] != verifiers[1]):
+        return []
+    return [*early_phases(recipe), *([PhaseKey("verifier", 0)] if verifiers[0] == verifiers[1] else [])]
+
+
+def _early_settings(recipe: Recipe) -> dict[str, Any]:
+    values = {key: value for key, value in recipe.to_dict().items() if key not in _LATER_SECTIONS}
+    prover = {key: value for key, value in values["prover"].items() if key not in _OF_PROVER_TRAINING}
+    return {**values, "prover": prover}
