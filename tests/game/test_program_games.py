@@ -10,6 +10,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.attacks.fresh_attacker import AttackResult
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import Outcome
@@ -119,7 +120,8 @@ def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_p
 def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_path):
     verifier = attacked_verifier(JudgedRun.open(whole.root).round(0))
     settings = AttackSettings(rewards=["gated", "src"], seeds=[0], max_steps=2, num_problems=4)
-    results = run_attacks([verifier], settings, tmp_path, Workforce(1))
+    run_attacks([verifier], settings, tmp_path, Workforce(1))
+    results = [AttackResult.read(tmp_path / attack.name) for attack in verifier.attacks(settings)]
     assert [result.attack.reward for result in results] == ["gated", "src"]
     for result in results:
         assert 1 <= result.exploit.num_steps <= 2
