@@ -56,8 +56,8 @@ def test_each_use_is_counted_once(make_context):
     assert use.pop("seconds") > 0
     # A program that passes is run again with another seed.
     assert use == {"programs": 2, "cache_hits": 2, "lost_workers": 0, "outcomes": {"passed": 2 * num_tests}}
-    assert kept.values["sandbox/cache_hits"] == 1
-    assert kept.values["sandbox/cases/passed"] == num_tests
+    assert kept.values["sandbox/cache_hits"] == 2
+    assert kept.values["sandbox/cases/passed"] == 2 * num_tests
     assert take_sandbox_use(context) is None
 
 
