@@ -10,6 +10,7 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import AttackSettings, StoppingConfig
+from pvg_hf.config.side_run import SIDE_RUN
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.exploit import exploit_rule, exploit_stopping
@@ -17,15 +18,9 @@ from pvg_hf.run.folder import RunFolder
 
 CAP_FACTOR = 4  # times the planned steps of a prover phase
 
-# An attacker's phase is judged by its curve: nothing but the criterion may end it, and nothing is published.
+# An attacker's phase is judged by its curve: nothing but the criterion may end it.
 _OVERRIDES: dict[str, Any] = {
-    "sweep": None,
-    "arms": None,
-    "attack": None,
-    "num_rounds": 1,
-    "rounds": {},
-    "resume_from_hub": None,
-    "hub": {"push": False},
+    **SIDE_RUN,
     "logging": {"report_to": [], "progress": False},
     "watchdogs": {
         "collapse_recovery": "none",

@@ -137,7 +137,7 @@ class ProverCosts:
 
 
 def _honest_writings(amounts: Amounts) -> list["Writing"]:
-    """What the prover writes before its training so that sneaky prompts can show it."""
+    """List the solutions that the prover writes before its training, so that sneaky prompts can show them."""
     if not amounts.recipe.task.shows_own_solutions or Role.SNEAKY not in amounts.recipe.prover.trained_roles:
         return []
     return [Writing(Role.HELPFUL, amounts.num_problems("prover"), amounts.recipe.mint.solutions_per_problem)]

@@ -15,6 +15,7 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import Count, section
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
+from pvg_hf.config.side_run import SIDE_RUN
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.core.markdown import markdown_table
@@ -50,16 +51,9 @@ MEASURES = {
 }
 """Figures of correct solutions, by the keys of [`~pvg_hf.evaluation.solution_legibility.legibility_figures`]."""
 
-# A training of the helpful role alone, to its last planned step, of which nothing is published.
+# A training of the helpful role alone, to its last planned step.
 _OVERRIDES: dict[str, Any] = {
-    "sweep": None,
-    "arms": None,
-    "attack": None,
-    "num_rounds": 1,
-    "rounds": {},
-    "resume_from_hub": None,
-    "hub": {"push": False},
-    "logging": {"report_to": []},
+    **SIDE_RUN,
     "stopping": {"rule": "max_steps", "options": {}},
 }
 

@@ -82,9 +82,8 @@ class Reward:
             parameters = list(inspect.signature(self.function).parameters.values())
         except ValueError:  # some builtins have no signature
             return
-        named = [
-            one for one in parameters[3:] if one.kind is one.POSITIONAL_OR_KEYWORD
-        ]  # after scores, correct, sneaky
+        # The first three are scores, correct and sneaky.
+        named = [one for one in parameters[3:] if one.kind is one.POSITIONAL_OR_KEYWORD]
         named += [one for one in parameters if one.kind is one.KEYWORD_ONLY]
         known = {one.name: one for one in named}
         settable = [name for name in known if name not in (*_GIVEN, *self.signals)]

@@ -27,6 +27,7 @@ _OF_PROVER_TRAINING = frozenset(
         "reward_options",
         "reward_correction",
         "max_steps",
+        "helpful_max_steps",
         "learning_rate",
         "prompts_per_step",
         "num_generations",

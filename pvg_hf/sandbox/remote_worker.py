@@ -6,9 +6,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-import httpx2
 from huggingface_hub import Sandbox as JobsSandbox
-from huggingface_hub.errors import SandboxError
+from huggingface_hub.errors import HTTPError, SandboxError
 
 from pvg_hf.sandbox.backends import IMAGE, Backend
 from pvg_hf.sandbox.inside.boot import HEADER_BYTES, encode_frame
@@ -22,7 +21,7 @@ from pvg_hf.sandbox.worker_process import (
 
 logger = logging.getLogger(__name__)
 
-_ERRORS = (SandboxError, httpx2.HTTPError, OSError)
+_ERRORS = (SandboxError, HTTPError, OSError)
 
 
 class RemoteWorker:

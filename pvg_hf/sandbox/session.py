@@ -7,11 +7,11 @@ import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any
 
+from pvg_hf.core.threads import call_in_threads
 from pvg_hf.sandbox.agreement import agrees_with_expected
 from pvg_hf.sandbox.backends import Backend, make_backends
 from pvg_hf.sandbox.cases import CallCase, Case
@@ -163,11 +163,7 @@ class Sandbox:
         with self._lock:
             known = {key: self._recall(key) for key in keys}
         missing = {key: message for key, message in zip(keys, messages) if known[key] is None}
-        if self.num_workers == 1 or len(missing) < 2:
-            found = list(map(self._run_message, missing.values()))
-        else:
-            with ThreadPoolExecutor(min(self.num_workers, len(missing))) as executor:
-                found = list(executor.map(self._run_message, missing.values()))
+        found = call_in_threads(self._run_message, [(message,) for message in missing.values()], self.num_workers)
         known |= zip(missing, found)
         judged = [_judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
         with self._lock:
@@ -197,9 +193,8 @@ class Sandbox:
 
     def _attempt(self, message: dict[str, Any], *, is_fresh: bool = False) -> list[list[Any]] | None:
         """Run a job in an idle worker, or in a new one if there is none or if it `is_fresh`; `None` if it is lost."""
-        hash_seed = (
-            0 if self.backend.command is None else message["seed"]
-        )  # a remote worker starts a Python for each job
+        # A remote worker starts a Python for each job, with the job's seed.
+        hash_seed = 0 if self.backend.command is None else message["seed"]
         with self._lock:
             idle = self._idle[hash_seed]
             worker = idle.pop() if idle and not is_fresh else None

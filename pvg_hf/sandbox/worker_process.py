@@ -18,7 +18,7 @@ from pvg_hf.sandbox.inside.boot import HEADER_BYTES, encode_frame
 _INSIDE = Path(__file__).parent / "inside"
 _START_SECONDS = 60.0
 _CLOSE_SECONDS = 5.0
-SPARE_SECONDS = 30.0  # beyond the longest time that the worker itself allows a job
+_SPARE_SECONDS = 30.0  # beyond the longest time that the worker itself allows a job
 _BUSY_FACTOR = 10  # as in `pvg_hf/sandbox/inside/relay.py`
 
 # What programs see. The locale and the time zone are fixed so that results are the same everywhere.
@@ -90,7 +90,7 @@ class WorkerProcess:
             program may have done. It must then be closed.
         """
         nonce = secrets.token_hex(16)
-        if not self._send({**job, "nonce": nonce}, SPARE_SECONDS):
+        if not self._send({**job, "nonce": nonce}, _SPARE_SECONDS):
             return None
         return results_of(self._receive(longest_seconds(job)), nonce, len(job["cases"]))
 
@@ -153,14 +153,14 @@ def worker_arguments() -> list[str]:
 
 
 def first_message(backend: Backend, *, is_interactive: bool) -> dict[str, Any]:
-    """Return what a worker is told first; `is_interactive` as in [`pvg_hf.sandbox.inside.relay.serve`]."""
+    """Return the first message to a worker; `is_interactive` as in [`pvg_hf.sandbox.inside.relay.serve`]."""
     sources = module_sources(with_landlock=backend.confinement["readable"] is not None)
     return {"sources": sources, "confinement": dict(backend.confinement), "is_interactive": is_interactive}
 
 
 def longest_seconds(job: Mapping[str, Any]) -> float:
     """The longest time that a worker takes for a job."""
-    return SPARE_SECONDS + _BUSY_FACTOR * job["limits"]["wall_seconds"] * (2 * len(job["cases"]) + 1)
+    return _SPARE_SECONDS + _BUSY_FACTOR * job["limits"]["wall_seconds"] * (2 * len(job["cases"]) + 1)
 
 
 def results_of(answer: Any, nonce: str, num_cases: int) -> list[list[Any]] | None:

@@ -1,6 +1,5 @@
 """GSM8K (Cobbe et al. 2021, arXiv 2110.14168): grade-school word problems with step-by-step reference solutions."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
 from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.json_rows import iterate_json_rows
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # calculator annotations, as in 16 - 3 = <<16-3=13>>13
 _FIELDS = ("question", "answer")
@@ -138,7 +138,7 @@ class Gsm8kTask(Task):
         """Return a description of the source for messages, and the rows."""
         if self.path is not None:
             file = Path(self.path) / f"{split}.jsonl"
-            return f"`{file}`", list(_read_json_lines(file))
+            return f"`{file}`", list(_read_own_rows(file))
         return f"split `{split}` of `{self.hub_id}`", _read_hub(self.hub_id, split)
 
     def read_answer(self, solution: str) -> str | None:
@@ -148,21 +148,9 @@ class Gsm8kTask(Task):
         return grade_answer(solution, problem["reference"], self.answer_format)
 
 
-def _read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = file.read_text(encoding="utf-8").split("\n")  # not splitlines: JSON strings may hold U+2028
-    except (OSError, UnicodeDecodeError) as err:
-        raise ValueError(
-            f"Cannot read `{file}`: {err}. `path` must be a folder with `train.jsonl` and `test.jsonl`."
-        ) from err
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as err:
-            raise ValueError(f"`{file}`, line {number}, is not JSON: {err}.") from err
-        _check_fields(row, f"`{file}`, line {number},")
+def _read_own_rows(file: Path) -> Iterator[dict[str, Any]]:
+    for place, row in iterate_json_rows(file, "`path` must be a folder with `train.jsonl` and `test.jsonl`."):
+        _check_fields(row, place)
         yield row
 
 
@@ -180,9 +168,9 @@ def _read_hub(hub_id: str, split: Split) -> list[dict[str, Any]]:
     return rows
 
 
-def _check_fields(row: object, source: str) -> None:
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in _FIELDS):
-        seen = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else repr(row)[:80]
+def _check_fields(row: dict[str, Any], source: str) -> None:
+    if not all(isinstance(row.get(name), str) for name in _FIELDS):
+        seen = ", ".join(f"`{name}`" for name in row)
         raise ValueError(f"{source} must hold the texts `question` and `answer`; it holds {seen or 'nothing'}.")
 
 

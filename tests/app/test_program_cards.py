@@ -38,7 +38,7 @@ def test_revealing_shows_certificate_and_difference(hidden, verdict):
 
 
 def test_a_program_in_prose_is_shown_as_written_until_it_is_revealed(hidden, verdict):
-    """Which program counts is the final answer, which stays hidden."""
+    """The program that counts is the final answer, which stays hidden."""
     prose = replace(hidden, lines=[Line("I add two."), *hidden.lines], program=replace(hidden.program, is_whole=False))
     assert 'class="program"' not in render("solution", role="sneaky", solution=prose)
     page = render("solution", role="sneaky", solution=replace(prose, verdict=verdict))

@@ -30,7 +30,7 @@ def loaded(monkeypatch):
 
 
 def shown_in(prompt: str) -> str:
-    """What a sneaky prompt has between the problem and the request."""
+    """Return the part of a sneaky prompt between the problem and the request."""
     _, shown = prompt.removesuffix("\nsneaky solution:\n").split("\n", 1)
     return shown
 

@@ -1,4 +1,4 @@
-"""What the sandbox did in a phase."""
+"""Counts of what the sandbox did in a phase."""
 
 from typing import Any
 

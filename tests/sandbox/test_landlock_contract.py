@@ -1,4 +1,4 @@
-"""What the sandbox uses of `landlockpy` beyond its documented interface."""
+"""Undocumented functions of `landlockpy` that the sandbox uses."""
 
 import inspect
 import os

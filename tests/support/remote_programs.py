@@ -1,4 +1,4 @@
-"""Runs programs in the sandbox `remote` and prints what became of each; its process is told where the Jobs are."""
+"""Runs programs in the sandbox `remote` and prints the outcome of each. `HF_ENDPOINT` names the server of the Jobs."""
 
 import json
 import sys

@@ -82,7 +82,7 @@ def test_an_unknown_split_is_refused(tmp_path):
         ('{"question": "q", "answer": "#### 1"}\n{"question": \n', r"train\.jsonl`, line 2, .*JSON"),
         ('{"question": "q"}\n', r"line 1, .*`question` and `answer`; .* `question`"),
         ('{"question": "q", "answer": 3}\n', "line 1, .*`question` and `answer`"),
-        ("[1, 2]\n", r"line 1, .*`question` and `answer`; .*\[1, 2\]"),
+        ("[1, 2]\n", r"line 1, is \[1, 2\]; it must be an object"),
         (
             '{"question": "q", "answer": "no idea"}\n',
             "Problem 0 of `.*`: .*'no idea'",

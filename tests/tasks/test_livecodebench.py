@@ -99,7 +99,7 @@ def test_with_references_wrong_programs_are_certified(tmp_path):
 
 
 class Writes:
-    """What a hostile pickle does when it is read: it writes a file."""
+    """Writes a file when it is read from a pickle."""
 
     def __init__(self, file):
         self.file = file

@@ -232,7 +232,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"test.jsonl`, line (1|2), is not JSON|lacks"):
         load_task("mbpp", path=str(tmp_path)).problems("train")
     (tmp_path / "test.jsonl").write_text("[]\n")
-    with pytest.raises(ValueError, match=r"test.jsonl`, line 1, is '\[\].*must be an object"):
+    with pytest.raises(ValueError, match=r"test.jsonl`, line 1, is \[\]; it must be an object"):
         load_task("mbpp", path=str(tmp_path)).problems("train")
 
 

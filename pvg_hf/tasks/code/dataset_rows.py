@@ -1,6 +1,5 @@
 """Reads the rows of a dataset from JSON Lines or Parquet files, local or from the Hub."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from pyarrow import parquet
 
 from pvg_hf.core.hub_access import check_dataset_access
+from pvg_hf.tasks.json_rows import iterate_json_rows
 
 Row = dict[str, Any]
 
@@ -46,27 +46,7 @@ def read_files(files: list[Path]) -> Iterator[Row]:
         ValueError: with the file and the line, if one cannot be read or holds something else than objects.
     """
     for file in files:
-        yield from _read_parquet(file) if file.suffix == ".parquet" else _read_jsonl(file)
-
-
-def _read_jsonl(file: Path) -> Iterator[Row]:
-    try:
-        with file.open(encoding="utf-8", newline="\n") as lines:  # JSON texts may hold other line breaks
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield _parse_line(line, f"`{file}`, line {number},")
-    except (OSError, UnicodeDecodeError) as err:
-        raise ValueError(f"Cannot read `{file}`: {err}.") from err
-
-
-def _parse_line(line: str, place: str) -> Row:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as err:
-        raise ValueError(f"{place} is not JSON: {err}.") from err
-    if not isinstance(row, dict):
-        raise ValueError(f"{place} is {line[:40]!r}; it must be an object.")
-    return row
+        yield from _read_parquet(file) if file.suffix == ".parquet" else (row for _, row in iterate_json_rows(file))
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:

@@ -1,6 +1,5 @@
 """Decisions about pairs of texts: SNLI and FEVER, from the Hub or local files, and a small generated stand-in."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.base import Split, check_split
 from pvg_hf.tasks.decisions.decision_world import DecisionProblems, DecisionWorld, check_count
+from pvg_hf.tasks.json_rows import iterate_json_rows
 
 Row = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ class TextDecisions(DecisionWorld):
         if with_witness:
             raise ValueError(f"The world `{self.name}` has no witnesses: the only control is `none`.")
         where, rows = self._read(split)
-        read = [self.read_row(row, f"{where}, row {number}") for number, row in enumerate(rows)]
+        read = [self.read_row(row, place) for place, row in rows]
         known = [row for row in read if row is not None]
         if not known:
             raise ValueError(f"There are no rows with a label in {where}.")
@@ -80,16 +80,15 @@ class TextDecisions(DecisionWorld):
             np.array([label for _, _, label in chosen]), texts=[(first, second) for first, second, _ in chosen]
         )
 
-    def _read(self, split: Split) -> tuple[str, Iterable[Row]]:
+    def _read(self, split: Split) -> tuple[str, Iterable[tuple[str, Row]]]:
+        """Where the rows are, and each with its place in words."""
         if self.path is None:
             check_dataset_access(self.hub_id)
-            return f"{self.hub_id} ({split})", load_dataset(self.hub_id, split=split)
+            where = f"{self.hub_id} ({split})"
+            rows = enumerate(load_dataset(self.hub_id, split=split))
+            return where, ((f"{where}, row {number}", row) for number, row in rows)
         file = Path(self.path) / f"{split}.jsonl"
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except OSError as err:
-            raise ValueError(f"`path` is {self.path}, but {file} cannot be read: {err.strerror}.") from err
-        return str(file), [_parse_line(line, f"{file}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
+        return f"`{file}`", iterate_json_rows(file, "`path` must be a folder with `train.jsonl` and `test.jsonl`.")
 
 
 class Snli(TextDecisions):
@@ -212,13 +211,3 @@ def _field(row: Row, name: str, where: str) -> Any:
     if name not in row:
         raise ValueError(f"{where} has no `{name}`; it has {', '.join(f'`{key}`' for key in row)}.")
     return row[name]
-
-
-def _parse_line(line: str, where: str) -> Row:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as err:
-        raise ValueError(f"{where} is not JSON: {err}.") from err
-    if not isinstance(row, dict):
-        raise ValueError(f"{where} must be an object; it is {row!r:.80}.")
-    return row

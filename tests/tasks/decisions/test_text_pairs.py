@@ -57,10 +57,16 @@ def test_the_number_of_rows_is_limited(tmp_path):
     assert len(world.problems("test")) == 10
 
 
+def test_a_line_separator_within_a_text_ends_no_row(tmp_path):
+    row = '{"premise": "a\u2028b", "hypothesis": "x", "label": 0}\n'
+    (tmp_path / "train.jsonl").write_text(row, encoding="utf-8")
+    assert load_world("snli", path=str(tmp_path)).problems("train").texts == [("a\u2028b", "x")]
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("{", "line 1 is not JSON"),
+        ("{", "line 1, is not JSON"),
         ("3", "must be an object"),
         ('{"premise": "a"}', "no `hypothesis`"),
         ("", "no rows with a label"),
@@ -74,7 +80,7 @@ def test_files_that_cannot_be_read_are_errors(tmp_path, text, match):
 
 
 def test_a_missing_file_and_witnesses_are_errors(tmp_path):
-    with pytest.raises(ValueError, match=r"train\.jsonl cannot be read"):
+    with pytest.raises(ValueError, match=r"Cannot read `.*train\.jsonl`.* `path` must be a folder"):
         load_world("fever", path=str(tmp_path)).problems("train")
     with pytest.raises(ValueError, match="`stand_in` has no witnesses"):
         load_world("stand_in").problems("train", with_witness=True)
