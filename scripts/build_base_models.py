@@ -7,6 +7,8 @@ verifiers for `arithmetic` and `functions`, the judges, which are verifiers with
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
     python scripts/build_base_models.py --player large-verifier --output build/models   # for an experiment; does not ship
 
+The proofs player continues the training of an earlier one (docs/score-verifier.md): add `--start FOLDER`.
+
 A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
 package. A build that was stopped goes on where it was when the same command is given again.
 """
@@ -80,12 +82,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--player", choices=[*BASE_MODELS, *STUDY_MODELS, *JUDGES, "all"], default="all")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
+    parser.add_argument(
+        "--start", type=Path, help="folder of a model whose training is continued (default: random weights)"
+    )
     parser.add_argument("--output", type=Path, default=ASSETS)
     arguments = parser.parse_args()
     chosen_study = {name: config for name, config in STUDY_MODELS.items() if name == arguments.player}
     models, judges = (
         [
-            replace(config, num_steps=arguments.steps or config.num_steps)
+            replace(config, num_steps=arguments.steps or config.num_steps, start=arguments.start)
             for name, config in known.items()
             if arguments.player in (name, "all")
         ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
 
@@ -43,6 +44,9 @@ class BaseModelConfig:
             Seed of the texts, the weights and the order.
         max_length (`int`), max_difficulty (`int`):
             Maximum tokens of a text, and largest difficulty of its problem.
+        start (`Path`, *optional*):
+            Folder of a model of the same sizes and tokenizer whose training it continues; by default it starts from
+            random weights.
     """
 
     name: str
@@ -58,6 +62,7 @@ class BaseModelConfig:
     seed: int = 0
     max_length: int = 320
     max_difficulty: int = 6
+    start: Path | None = None
 
     @property
     def world(self) -> str:
@@ -107,7 +112,8 @@ BASE_MODELS = {
         4,
         4,
         384,
-        num_steps=5000,
+        num_steps=1200,
+        batch_size=16,
         max_length=384,
         max_difficulty=4,
     ),
@@ -135,7 +141,7 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
     """
     Train a base model from its seed, on texts from the world's grammar.
 
-    Its configuration gets `pretraining_flops`: 6 operations per parameter and token. A stopped training
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token of this training. A stopped training
     resumes from its last checkpoint.
 
     Args:
@@ -169,7 +175,9 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
 
 
 def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
-    """Create the model with random weights from the seed."""
+    """Load the model that the training continues, or create one with random weights from the seed."""
+    if config.start is not None:
+        return LlamaForCausalLM.from_pretrained(config.start, dtype=torch.float32)
     tokenizer = config.build_tokenizer()
     set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)  # NumPy's old generator takes 32 bits
     return LlamaForCausalLM(
@@ -235,8 +243,9 @@ def write_card(config: BaseModelConfig, built: Built, prover_flops: float | None
         prover_flops (`float`, *optional*):
             Operations of the pretraining of the prover that it judges, if it is a verifier.
     """
+    start = "" if config.start is None else f" and the weights of {config.start.name}"
     training = (
-        f"Trained by `scripts/build_base_models.py` from seed {config.seed} on "
+        f"Trained by `scripts/build_base_models.py` from seed {config.seed}{start} on "
         f"{config.num_steps * config.batch_size:,} texts of the\nworld's grammar, in {built.minutes:.0f} minutes on one core. "
         f"{describe_compute(built.flops, prover_flops)}\n{_describe_texts(config)}"
     )
@@ -247,7 +256,8 @@ def write_card(config: BaseModelConfig, built: Built, prover_flops: float | None
         "players start.",
         training,
         built.figures,
-        "500 fresh problems of difficulty 2 to 4, unless another is named; solutions are sampled at temperature 1.",
+        "500 fresh problems of difficulty 2 to 4, unless another is named; solutions are sampled at temperature 1"
+        + (", evaluations at 0.8 unless another is named." if config.texts == "evaluations" else "."),
     )
 
 

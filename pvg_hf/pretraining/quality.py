@@ -1,6 +1,7 @@
 """Measures the base models on fresh problems."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -47,22 +48,33 @@ def _evaluations_by_kind(
     """
     Measure the form, score and quality of one evaluation of each proof, and of each analysis.
 
+    Evaluations are sampled at the temperature of the prompts' settings, and once more nearly without chance: the share of flawed
+    proofs that get their score then leaves out the errors that the model writes with a small probability.
+
     In addition, how well the model tells sound from flawed proofs by reading alone, without writing an evaluation: how often a
     sound proof's least likely token is more likely than that of a flawed one, to any problem.
     """
     task = ProofsTask(num_train=1, num_test=num_problems, seed=1)
     verifier = GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
     proofs, analyses = task.rated_proofs("test"), task.rated_analyses("test")
-    read = [
-        read_evaluation(sample.text, is_cut=sample.is_truncated)
-        for (sample,) in verifier.evaluate(proofs["problem"], proofs["proof"], 1)
-    ]
+    certain = GenerativeVerifier(model, tokenizer, replace(PROOF_SETTINGS, temperature=1e-3), prompts_per_batch=100)
+    read, read_certain = (
+        [
+            read_evaluation(sample.text, is_cut=sample.is_truncated)
+            for (sample,) in writer.evaluate(proofs["problem"], proofs["proof"], 1)
+        ]
+        for writer in (verifier, certain)
+    )
     kept = [(row, evaluation) for row, evaluation in zip(proofs, read, strict=True) if evaluation.has_form]
     texts = [[row[name] for row, _ in kept] for name in ("problem", "proof")]
     qualities = task.rate_analyses(*texts, [evaluation.analysis or "" for _, evaluation in kept])
     said = verifier.rate_analyses(*(analyses[name] for name in ("problem", "proof", "analysis")))
     sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
-    is_right = np.array([evaluation.score == score for evaluation, score in zip(read, proofs["score"], strict=True)])
+    is_right, is_right_certain = (
+        np.array([evaluation.score == score for evaluation, score in zip(written, proofs["score"], strict=True)])
+        for written in (read, read_certain)
+    )
+    is_flawed = np.array(proofs["score"]) == 0
     of_score = {
         score: [(f"{row['problem']}\nproof:", row["proof"]) for row in proofs if row["score"] == score]
         for score in (1.0, 0.0)
@@ -72,7 +84,9 @@ def _evaluations_by_kind(
         "right proof, role helpful": np.mean(list(_grades(task, sampler, Role.HELPFUL))).item(),
         "form kept": len(kept) / num_problems,
         "right score of a proof": is_right.mean().item(),
-        "right score of a flawed proof": is_right[np.array(proofs["score"]) == 0].mean().item(),
+        "right score of a flawed proof": is_right[is_flawed].mean().item(),
+        "right score of a proof, temperature 0.001": is_right_certain.mean().item(),
+        "right score of a flawed proof, temperature 0.001": is_right_certain[is_flawed].mean().item(),
         "sound proof read as more likely than a flawed one": _share_above(sound, flawed),
         "quality of an analysis": np.mean(qualities).item() if qualities else 0.0,
         "right quality of an analysis": np.mean([q == s for q, s in zip(said, analyses["score"], strict=True)]).item(),

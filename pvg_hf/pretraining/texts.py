@@ -13,7 +13,7 @@ from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, ProgramText, sample_program_text
 from pvg_hf.tasks.functions.task import FunctionsTask
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
+from pvg_hf.tasks.proofs.corpus import PRACTICE, ProofsCorpusConfig, write_proofs_corpus
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ def _text_rows(
 def _evaluation_rows(
     tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
-    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=max_difficulty)):
+    """Yield proofs, and evaluations of proofs and of analyses; in the stages without flaws, no evaluation has an error."""
+    config = replace(ProofsCorpusConfig() if stage.flaws else PRACTICE, max_difficulty=max_difficulty)
+    for row in write_proofs_corpus(rng, num_rows, config):
         yield _answered_row(tokenizer, row)
 
 

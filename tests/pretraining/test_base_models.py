@@ -11,10 +11,18 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.pretraining.base_models import BASE_MODELS, _rows_in_order, train_base_model
+from pvg_hf.pretraining.base_models import (
+    BASE_MODELS,
+    Built,
+    _rows_in_order,
+    initial_model,
+    train_base_model,
+    write_card,
+)
 from pvg_hf.pretraining.judges import JUDGES
 from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.quality import _lowest_logprobs, measure
@@ -83,6 +91,17 @@ def test_a_training_that_was_stopped_ends_in_the_same_bytes(small, tmp_path, mon
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+def test_a_training_can_continue_an_earlier_one(small, tmp_path):
+    first = train_base_model(small["prover"], tmp_path / "first", show_progress=False)
+    small["prover"].save(first, tmp_path / "saved")
+    config = replace(small["prover"], start=tmp_path / "saved")
+    assert torch.equal(initial_model(config).lm_head.weight, first.lm_head.weight)
+    continued = train_base_model(config, tmp_path / "second", show_progress=False)
+    assert not torch.equal(continued.lm_head.weight, first.lm_head.weight)
+    card = write_card(config, Built(1, 1.0, 1.0, {"figure": 1.0}), None)
+    assert "from seed 0 and the weights of saved on 12 texts" in card
+
+
 def test_the_parts_of_the_optimizer_continue_from_a_loaded_state():
     def optimizer():
         torch.manual_seed(0)
@@ -129,6 +148,16 @@ def test_stages_follow_each_other_by_their_shares_of_all_steps():
         assert any(reading.flaws for reading in readings) == (stage.flaws > 0)
         implicit.append(max(reading.implicit_share for reading in readings))
     assert implicit[0] < implicit[1] <= min(implicit[2:])  # explicit solutions first
+
+
+def test_a_score_verifier_first_learns_from_evaluations_without_errors():
+    """160 steps are 10 buckets of 16 steps; the stages without flaws end after 6.5 of them, so with the seventh."""
+    broken = []
+    for text, learned in read_rows("score-verifier", num_steps=160, batch_size=2):
+        if "\nproof:\n" in text:
+            broken.append(not read_evaluation(learned.removesuffix("</s>")).has_form)
+    assert not any(broken[: int(0.6 * len(broken))])
+    assert any(broken[int(0.75 * len(broken)) :])
 
 
 def test_a_cap_on_the_difficulty_holds_in_every_stage():

@@ -1,6 +1,8 @@
 """The proofs task: its checker's findings, and its ratings of analyses."""
 
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +11,20 @@ from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic import FlawKind
 from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_KINDS
-from pvg_hf.tasks.arithmetic.stories.grammar import parse_story
+from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER, parse_story
 from pvg_hf.tasks.proofs import OmissionKind, find_issues, grade_proof, rate_analysis, read_issues
-from pvg_hf.tasks.proofs.corpus import PERFECT, ProofsCorpusConfig, write_proof, write_proofs_corpus
-from pvg_hf.tasks.proofs.language import true_marks, write_marks
+from pvg_hf.tasks.proofs.corpus import (
+    PERFECT,
+    PRACTICE,
+    AnalysisRates,
+    ProofsCorpusConfig,
+    sample_lines,
+    write_faulty_proof,
+    write_proof,
+    write_proofs_corpus,
+)
+from pvg_hf.tasks.proofs.flaw_detection import CheckedLine, check_lines
+from pvg_hf.tasks.proofs.language import compare, write_analysis
 
 PROBLEM = "Ana has 12 pens. On Monday Ana finds 5 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
 STORY = parse_story(PROBLEM)
@@ -61,8 +73,9 @@ def test_written_proofs_have_their_scores():
     assert kinds.keys() >= {*FLAW_KINDS, *OmissionKind}
 
 
-FLAWED = "\n".join([START, "Monday finds 5: 12 + 5 = 18", "Tuesday loses 3: = 15"])
-TRUE = ["Monday finds 5: 12 + 5 = 18 | wrong sum", "Tuesday loses 3: = 15 | bare claim", "#### | missing conclusion"]
+FLAWED_MONDAY = "Monday finds 5: 12 + 5 = 18"
+FLAWED = "\n".join([START, FLAWED_MONDAY, "Tuesday loses 3: = 15"])
+TRUE = [f"{FLAWED_MONDAY} | wrong sum", "Tuesday loses 3: = 15 | bare claim", "#### | missing conclusion"]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +86,18 @@ TRUE = ["Monday finds 5: 12 + 5 = 18 | wrong sum", "Tuesday loses 3: = 15 | bare
         (["  Monday finds  5: 12 + 5 = 18 |  wrong sum "], 1.0),
         (["has 12 | ok", TRUE[0], "prose between", *TRUE[1:]], 1.0),
         ([TRUE[0], "has 12 | wrong operand"], 0.5),  # one exists
+        ([f"{MONDAY} | {TRUE[0]}", "has 12 | has 12 | ok"], 1.0),  # with what the line should be
+        ([f"{MONDAY} | Monday finds 5: 12 + 5 = ? 18 | wrong sum"], 1.0),
+        ([f"{FLAWED_MONDAY} | {TRUE[0]}"], 1.0),  # whatever that is
+        ([f"{TRUE[0]} | wrong operand"], 0.0),  # a line that is not there
+        ([f"{MONDAY} | {TRUE[0]}", "has 13 | has 12 | wrong operand"], 0.5),
         ([TRUE[0], TRUE[0], "has 12 | wrong operand"], 0.5),
         (["has 12 | wrong operand"], 0.0),
         (["Monday finds 5: 12 + 5 = 18 | wrong operand"], 0.0),  # the right line, another issue
         (["Monday finds 5: 12 + 5 = 17 | wrong sum"], 0.0),  # a line that is not there
         (["Monday finds 5: 12 + 5 = 18 | rather odd"], 0.0),
         ([], 0.0),  # names none, wrongly
-        (["has 12 | ok", "looks fine"], 0.0),
+        (["has 12 | ok", "has 12 | has ? 12 | ok", "looks fine"], 0.0),
     ],
 )
 def test_qualities_of_analyses_by_hand(analysis, quality):
@@ -92,11 +110,84 @@ def test_an_analysis_of_a_correct_proof_names_no_issue():
     assert rate_analysis("has 12 | wrong operand", sound) == 0.0
 
 
-def test_true_marks_name_every_issue():
-    issues = find_issues(STORY, FLAWED)
-    analysis = write_marks(true_marks(FLAWED, issues))
-    assert analysis == "\n".join(["has 12 | ok", *TRUE])
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([START, MONDAY, TUESDAY, END], [START, MONDAY, TUESDAY, END]),
+        (
+            ["has 13", "Monday finds 5: 13 + 5 = 18"],
+            [START, "Monday finds 5: 13 + 5 = 18", "Tuesday loses 3: 18 - 3 = 15"],
+        ),
+        ([START, "Monday loses 5: 12 - 5 = 7", END], [START, MONDAY, "Tuesday loses 3: 7 - 3 = 4"]),
+        (
+            [START, "Monday finds 5: = 18", "Tuesday loses 3: = 15"],
+            [START, MONDAY, "Tuesday loses 3: 18 - 3 = 15", "#### 15"],
+        ),
+        ([START, TUESDAY, END], [START, MONDAY, END]),
+        ([START, MONDAY, "and so on", TUESDAY], [START, MONDAY, TUESDAY, TUESDAY, END]),
+        (["so it is", MONDAY, TUESDAY, END], [START, MONDAY, TUESDAY, END]),
+    ],
+    ids=["sound", "wrong start", "wrong operation", "bare", "dropped", "malformed", "malformed start"],
+)
+def test_what_each_line_should_be_given_those_before(lines, expected):
+    assert [line.expected for line in check_lines(STORY, "\n".join(lines))] == expected
+
+
+def test_a_true_analysis_states_what_each_line_should_be_and_names_every_issue():
+    analysis = write_analysis(check_lines(STORY, FLAWED))
+    assert analysis.split("\n") == [
+        "has 12 | has 12 | ok",
+        f"{MONDAY} | Monday finds 5: 12 + 5 = ? 18 | wrong sum",
+        "Tuesday loses 3: 18 - 3 = 15 | Tuesday loses 3: ? = 15 | bare claim",
+        "#### 15 | #### ? | missing conclusion",
+    ]
     assert [f"{named.quote} | {named.mark}" for named in read_issues(analysis)] == TRUE
+
+
+def test_named_issues_are_lines_of_the_analysis_so_that_a_page_can_mark_them():
+    task = load_task("proofs")
+    true = write_analysis(check_lines(STORY, FLAWED))
+    analysis = true.replace("| has 12 | ok", "|  has ? 12 | wrong operand")
+    verdicts = task.named_issues(PROBLEM, FLAWED, analysis)
+    assert verdicts[0] == ("has 12 | has ? 12 | wrong operand", False)
+    assert verdicts[1:] == [(line, True) for line in true.split("\n")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("quote", "compared"),
+    [
+        (MONDAY, MONDAY),
+        ("Monday finds 6: 12 + 6 = 18", "Monday finds ? 6: 12 + 6 = 18"),
+        ("Tuesday loses 3: 12 - 3 = 9", "? Tuesday loses 3: 12 - 3 = 9"),
+        ("Monday finds 5: 12 + 5", "Monday finds 5: 12 + 5 ?"),
+        (f"{MONDAY} pens", f"{MONDAY} ? pens"),
+    ],
+    ids=["equal", "amount", "other line", "shorter", "longer"],
+)
+def test_a_quote_flags_the_first_word_that_differs(quote, compared):
+    assert compare(CheckedLine(MONDAY, quote, None)) == compared
+
+
+def test_errors_misstate_the_line_and_are_consistent_with_it():
+    rng, lines = derive_rng("errors"), check_lines(STORY, FLAWED)
+    start, monday = lines[:2]
+    wrong = {}
+    for line, rates in ((start, AnalysisRates(hallucinated=1.0)), (monday, AnalysisRates(missed=1.0))):
+        wrong[line] = [sample_lines(rng, [line], rates)[0] for _ in range(50)]
+    assert all(line.kind is FlawKind.WRONG_OPERAND and line.quote == START for line in wrong[start])
+    assert START not in {line.expected for line in wrong[start]}
+    assert set(wrong[monday]) == {CheckedLine(FLAWED_MONDAY, FLAWED_MONDAY, None)}
+
+
+def test_faulty_proofs_have_flaws_of_every_kind_in_numbers_that_have_a_token():
+    rng, kinds = derive_rng("faulty"), Counter()
+    for _ in range(300):
+        for line in check_lines(STORY, write_faulty_proof(rng, STORY, 0.3)):
+            kinds[line.kind] += 1
+            assert all(int(number) <= MAX_NUMBER for number in re.findall(r"\d+", line.expected + line.quote))
+    assert kinds.keys() == {None, *FLAW_KINDS, *OmissionKind}
+    share = 1 - kinds[None] / kinds.total()
+    assert 0.3 < share < 0.45  # .3 for flaws, .15 for omissions, which overlap and may remove a flaw
 
 
 def test_the_task_rates_proofs_and_analyses():
@@ -119,15 +210,16 @@ def task_reference(row) -> str:
     return f"#### {parse_story(row['problem']).answer}"
 
 
-def test_the_corpus_without_errors_is_the_truth():
-    config = ProofsCorpusConfig(rates=PERFECT, judge_share=0.0, prove_share=0.0)
+@pytest.mark.parametrize("corpus", [ProofsCorpusConfig(rates=PERFECT), PRACTICE], ids=["default", "practice"])
+def test_the_corpus_without_errors_is_the_truth(corpus):
+    config = replace(corpus, judge_share=0.0, prove_share=0.0)
     for row in write_proofs_corpus(derive_rng("corpus"), 200, config):
         problem, _, rest = row["prompt"].partition("\nproof:\n")
         proof = rest.removesuffix("\nevaluation:\n")
-        evaluation, issues = read_evaluation(row["completion"]), find_issues(parse_story(problem), proof)
+        evaluation, lines = read_evaluation(row["completion"]), check_lines(parse_story(problem), proof)
         assert evaluation.has_form
-        assert evaluation.score == grade_proof(issues)
-        assert evaluation.analysis == write_marks(true_marks(proof, issues))
+        assert evaluation.score == grade_proof(find_issues(parse_story(problem), proof))
+        assert evaluation.analysis == write_analysis(lines)
 
 
 def test_the_corpus_errs_at_its_rates():

@@ -1,7 +1,7 @@
 """Training texts for the base model of the proofs world: proofs of each score, with analyses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,21 +9,22 @@ import numpy as np
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.flaw import FlawKind
-from pvg_hf.tasks.arithmetic.stories.flawed_solutions import STEP_FLAWS, sample_flawed_solution
-from pvg_hf.tasks.arithmetic.stories.grammar import Story, sample_story
-from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
+from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_WRITERS, STEP_FLAWS, sample_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER, Story, sample_story
+from pvg_hf.tasks.arithmetic.stories.solutions import Step, conclusion_line, reference_solution, start_line
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.flaw_detection import (
     CONCLUSION_MARK,
+    CheckedLine,
     Issue,
-    IssueKind,
     OmissionKind,
+    check_lines,
     find_issues,
     grade_proof,
 )
-from pvg_hf.tasks.proofs.language import MARKS, SEPARATOR, judge_issues, rate_analysis, true_marks, write_marks
+from pvg_hf.tasks.proofs.language import FINE, MARKS, SEPARATOR, compare, judge_issues, rate_analysis, write_analysis
 
 PROOF_SETTINGS = ScoreVerifierSettings(
     evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
@@ -38,13 +39,15 @@ SELF_EVALUATION_PROMPT = "{{ problem }}\nhelpful solution and evaluation:\n"
 
 VERDICTS = {True: "true", False: "false"}
 
-Marks = list[tuple[str, IssueKind | None]]
+_CALCULATION = re.compile(r": .* = ")
 
 
 @dataclass(frozen=True)
 class AnalysisRates:
     """
     Error rates of the written analyses, in [0, 1].
+
+    For a hallucinated or missed issue the analysis misstates what the line should be, and its mark is consistent with that.
 
     Args:
         hallucinated (`float`):
@@ -84,6 +87,9 @@ class ProofsCorpusConfig:
             Share of the flawless proofs with an omission, in [0, 1].
         rates (`AnalysisRates`):
             Error rates of the evaluations.
+        line_flaw_rate (`float`, *optional*):
+            Probability of a flaw in each line of a proof that is evaluated, and of half as many omissions. By default
+            its score is drawn uniformly, and a flawed proof has one flaw.
     """
 
     min_difficulty: int = 2
@@ -94,6 +100,16 @@ class ProofsCorpusConfig:
     flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.3), (Role.HELPFUL, 0.15), (Role.SNEAKY, 0.4))
     omission_rate: float = 0.25
     rates: AnalysisRates = AnalysisRates()
+    line_flaw_rate: float | None = None
+
+
+PRACTICE = ProofsCorpusConfig(
+    flaw_rate=tuple((role, 0.0) for role in Role), omission_rate=0.0, rates=PERFECT, line_flaw_rate=0.3
+)
+"""
+The texts that a model learns first. Nearly all lines of most proofs are right, so that a copy of the line is a good guess of what
+it should be, and a small model does not learn more. Here each line can be wrong, and no evaluation is.
+"""
 
 
 def write_proofs_corpus(
@@ -112,14 +128,16 @@ def write_proofs_corpus(
 def _evaluating_row(
     rng: np.random.Generator, story: Story, problem: str, config: ProofsCorpusConfig
 ) -> dict[str, str]:
-    proof = write_proof(rng, story, float(rng.choice(ALLOWED_SCORES)))
-    row = {"problem": problem, "proof": proof}
+    if config.line_flaw_rate is None:
+        proof = write_proof(rng, story, float(rng.choice(ALLOWED_SCORES)))
+    else:
+        proof = write_faulty_proof(rng, story, config.line_flaw_rate)
+    row, lines = {"problem": problem, "proof": proof}, check_lines(story, proof)
     if rng.random() >= config.judge_share / (1 - config.prove_share):
-        completion = _evaluate(rng, proof, find_issues(story, proof), config.rates)
-        return {"prompt": PROOF_SETTINGS.prompt(row), "completion": completion}
-    issues = find_issues(story, proof)
-    analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
-    completion = finish(rng, write_judgment(analysis, issues), rate_analysis(analysis, issues), config.rates)
+        return {"prompt": PROOF_SETTINGS.prompt(row), "completion": _evaluate(rng, lines, config.rates)}
+    analysis = write_analysis(sample_lines(rng, lines, sample_rates(rng)))
+    quality = rate_analysis(analysis, find_issues(story, proof))
+    completion = finish(rng, write_judgment(analysis, lines), quality, config.rates)
     return {"prompt": PROOF_SETTINGS.prompt({**row, "analysis": analysis}), "completion": completion}
 
 
@@ -132,13 +150,13 @@ def _proving_row(rng: np.random.Generator, story: Story, problem: str, config: P
     if rng.random() < 0.5:
         prompt = PromptBuilder(ArithmeticTask()).text({"problem": problem, "reference": ""}, role)
         return {"prompt": prompt, "completion": proof}
-    evaluation = _evaluate(rng, proof, find_issues(story, proof), config.rates)
+    evaluation = _evaluate(rng, check_lines(story, proof), config.rates)
     return {"prompt": SELF_EVALUATION_PROMPT.replace("{{ problem }}", problem), "completion": f"{proof}\n{evaluation}"}
 
 
-def _evaluate(rng: np.random.Generator, proof: str, issues: list[Issue], rates: AnalysisRates) -> str:
-    marks = sample_marks(rng, proof, issues, rates)
-    return finish(rng, write_marks(marks), score_of(marks), rates)
+def _evaluate(rng: np.random.Generator, lines: list[CheckedLine], rates: AnalysisRates) -> str:
+    written = sample_lines(rng, lines, rates)
+    return finish(rng, write_analysis(written), score_of(written), rates)
 
 
 def sample_rates(rng: np.random.Generator) -> AnalysisRates:
@@ -146,40 +164,59 @@ def sample_rates(rng: np.random.Generator) -> AnalysisRates:
     return PERFECT if rng.random() < 1 / 3 else AnalysisRates(hallucinated=0.2, missed=0.3)
 
 
-def sample_marks(rng: np.random.Generator, proof: str, issues: list[Issue], rates: AnalysisRates) -> Marks:
-    """Draw the marks of an analysis, with errors."""
-    return [(quote, _sample_mark(rng, quote, kind, rates)) for quote, kind in true_marks(proof, issues)]
+def sample_lines(rng: np.random.Generator, lines: list[CheckedLine], rates: AnalysisRates) -> list[CheckedLine]:
+    """Draw the lines of an analysis, with errors."""
+    return [_sample_line(rng, line, rates) for line in lines]
 
 
-def _sample_mark(
-    rng: np.random.Generator, quote: str, kind: IssueKind | None, rates: AnalysisRates
-) -> IssueKind | None:
-    if kind is not None:
-        return None if rng.random() < rates.missed else kind
-    return _plausible_issue(rng, quote) if rng.random() < rates.hallucinated else None
+def _sample_line(rng: np.random.Generator, line: CheckedLine, rates: AnalysisRates) -> CheckedLine:
+    if rng.random() >= (rates.hallucinated if line.kind is None else rates.missed):
+        return line
+    return _misstate(rng, line) if line.kind is None else CheckedLine(line.quote, line.quote, None)
 
 
-def _plausible_issue(rng: np.random.Generator, quote: str) -> IssueKind:
-    """Draw an issue that a line of this kind can have."""
-    if quote.startswith(CONCLUSION_MARK):
-        return FlawKind.CONTRADICTED_CONCLUSION
-    if quote.startswith("has "):
-        return FlawKind.WRONG_OPERAND
-    return STEP_FLAWS[rng.integers(len(STEP_FLAWS))]
+def _misstate(rng: np.random.Generator, line: CheckedLine) -> CheckedLine:
+    """Change a number of what a sound line should be, and name the issue that the line would have."""
+    numbers = list(re.finditer(r"\d+", line.expected))
+    number = numbers[rng.integers(len(numbers))]
+    wrong = min(nearby_number(rng, int(number[0])), MAX_NUMBER - 1)
+    wrong += wrong == int(number[0])
+    expected = f"{line.expected[: number.start()]}{wrong}{line.expected[number.end() :]}"
+    if line.quote.startswith(CONCLUSION_MARK):
+        return CheckedLine(expected, line.quote, FlawKind.CONTRADICTED_CONCLUSION)
+    is_result = len(numbers) > 1 and number is numbers[-1]
+    return CheckedLine(expected, line.quote, FlawKind.WRONG_SUM if is_result else FlawKind.WRONG_OPERAND)
 
 
-def score_of(marks: Marks) -> float:
+def score_of(lines: Iterable[CheckedLine]) -> float:
     """Score a proof by the issues that an analysis names."""
-    return grade_proof(Issue(line, quote, kind) for line, (quote, kind) in enumerate(marks) if kind is not None)
+    return grade_proof(
+        Issue(index, line.quote, line.kind) for index, line in enumerate(lines) if line.kind is not None
+    )
 
 
-def write_judgment(analysis: str, issues: list[Issue]) -> str:
-    """Write a meta-verifier's judgement: each issue that an analysis names, and whether the proof has it."""
-    verdicts = judge_issues(analysis, issues)
-    lines = [f"{named.quote}{SEPARATOR}{named.mark}{SEPARATOR}{VERDICTS[is_real]}" for named, is_real in verdicts]
-    if not lines:  # the analysis names no issue: list those that it missed
-        lines = [f"{issue.quote}{SEPARATOR}{MARKS[issue.kind]}{SEPARATOR}missed" for issue in issues]
-    return "\n".join(lines or ["ok"])
+def write_judgment(analysis: str, lines: list[CheckedLine]) -> str:
+    """
+    Write a meta-verifier's judgement: each issue that an analysis names, what the line should be, and whether the proof has
+    the issue.
+
+    Args:
+        analysis (`str`):
+            The analysis.
+        lines (`list[CheckedLine]`):
+            The proof's lines with their true issues.
+    """
+    issues = [Issue(index, line.quote, line.kind) for index, line in enumerate(lines) if line.kind is not None]
+    of_quote = {line.quote: line for line in lines}
+    verdicts = [
+        (of_quote[named.quote].expected, compare(of_quote[named.quote]), named.mark, VERDICTS[is_real])
+        for named, is_real in judge_issues(analysis, issues)
+    ]
+    if not verdicts:  # the analysis names no issue: list those that it missed
+        verdicts = [
+            (line.expected, compare(line), MARKS[line.kind], "missed") for line in lines if line.kind is not None
+        ]
+    return "\n".join(map(SEPARATOR.join, verdicts)) or FINE
 
 
 def finish(rng: np.random.Generator, body: str, score: float, rates: AnalysisRates) -> str:
@@ -200,9 +237,34 @@ def _break_form(rng: np.random.Generator, text: str, body: str) -> str:
     return broken[rng.integers(len(broken))]
 
 
-OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
+def write_faulty_proof(rng: np.random.Generator, story: Story, rate: float) -> str:
+    """
+    Write a proof in which each line has a flaw of a random kind with probability `rate`; later lines continue from the wrong
+    value. Half as often a line leaves something out.
+    """
+    while True:  # ends, because a proof without a flaw is always possible
+        proof = _draw_faulty_proof(rng, story, rate)
+        texts = (text for line in check_lines(story, proof) for text in (line.expected, line.quote))
+        if all(0 <= int(number) <= MAX_NUMBER for text in texts for number in re.findall(r"(?<!\S)-?\d+", text)):
+            return proof
 
-_CALCULATION = re.compile(r": .* = ")
+
+def _draw_faulty_proof(rng: np.random.Generator, story: Story, rate: float) -> str:
+    value = start = story.start if rng.random() >= rate else nearby_number(rng, story.start)
+    steps: list[Step] = []
+    for event in story.events:
+        is_flawed = rng.random() < rate
+        kind = STEP_FLAWS[rng.integers(len(STEP_FLAWS))]
+        written = FLAW_WRITERS[kind](rng, event, value) if is_flawed else [Step.of(event, value)]
+        steps += written
+        value = written[-1].result if written else value
+    lines = [start_line(start)]
+    lines += [_CALCULATION.sub(": = ", str(step)) if rng.random() < rate / 2 else str(step) for step in steps]
+    conclusion = value if rng.random() >= rate else nearby_number(rng, value)
+    return "\n".join(lines if rng.random() < rate / 2 else [*lines, conclusion_line(conclusion)])
+
+
+OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
 
 
 def write_proof(rng: np.random.Generator, story: Story, score: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
-from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution, expected_lines
 from pvg_hf.tasks.arithmetic.stories.grammar import VERB_BY_WORD, Story
 
 CONCLUSION_MARK = "####"
@@ -48,20 +48,47 @@ class Issue:
         return isinstance(self.kind, FlawKind)
 
 
-def find_issues(story: Story, proof: str) -> list[Issue]:
+@dataclass(frozen=True)
+class CheckedLine:
     """
-    Find the issues of `proof`, at most one per line, in order.
+    A line of a proof with what it should be.
+
+    Args:
+        expected (`str`):
+            What the line should be, given the lines before it.
+        quote (`str`):
+            The text of the line; `####` for a missing conclusion.
+        kind (`IssueKind`, *optional*):
+            The kind of issue; `None` if the line is fine.
+    """
+
+    expected: str
+    quote: str
+    kind: IssueKind | None
+
+
+def check_lines(story: Story, proof: str) -> list[CheckedLine]:
+    """
+    Check each line of `proof`, and a missing conclusion.
 
     What the proof omits is filled in from its claims, and the result is checked like any solution. A bare claim that
     is wrong is therefore a flaw.
     """
     lines = proof.strip().split("\n")
     completed, omissions = _fill_in_omissions(lines)
-    flaws = [
-        Issue(flaw.step, lines[flaw.step] if flaw.step < len(lines) else CONCLUSION_MARK, flaw.kind)
-        for flaw in check_solution(story, "\n".join(completed)).flaws
+    solution = "\n".join(completed)
+    kinds = omissions | {flaw.step: flaw.kind for flaw in check_solution(story, solution).flaws}
+    quotes = [*lines, CONCLUSION_MARK][: len(completed)]
+    return [
+        CheckedLine(expected, quote, kinds.get(index))
+        for index, (expected, quote) in enumerate(zip(expected_lines(story, solution), quotes, strict=True))
     ]
-    return sorted({issue.line: issue for issue in [*omissions, *flaws]}.values(), key=lambda issue: issue.line)
+
+
+def find_issues(story: Story, proof: str) -> list[Issue]:
+    """Find the issues of `proof`, at most one per line, in order."""
+    checked = enumerate(check_lines(story, proof))
+    return [Issue(index, line.quote, line.kind) for index, line in checked if line.kind is not None]
 
 
 def grade_proof(issues: Iterable[Issue]) -> float:
@@ -69,21 +96,21 @@ def grade_proof(issues: Iterable[Issue]) -> float:
     return min((0.0 if issue.is_fatal else 0.5 for issue in issues), default=1.0)
 
 
-def _fill_in_omissions(lines: list[str]) -> tuple[list[str], list[Issue]]:
-    """Fill in what a proof omits; return the complete lines and the omissions."""
+def _fill_in_omissions(lines: list[str]) -> tuple[list[str], dict[int, IssueKind]]:
+    """Fill in what a proof omits; return the complete lines and the kinds of the omissions by line."""
     completed: list[str] = []
-    omissions: list[Issue] = []
+    omissions: dict[int, IssueKind] = {}
     claimed: str | None = None  # value claimed by the previous line
     for index, line in enumerate(lines):
         bare = _BARE_CLAIM.fullmatch(line)
         if bare and bare["verb"] in VERB_BY_WORD and claimed is not None:
-            omissions.append(Issue(index, line, OmissionKind.BARE_CLAIM))
+            omissions[index] = OmissionKind.BARE_CLAIM
             operator = VERB_BY_WORD[bare["verb"]].operator
             line = f"{bare['head']}: {claimed} {operator} {bare['amount']} = {bare['result']}"
         completed.append(line)
         claimed = _last_claim(line)
     if claimed is not None:
-        omissions.append(Issue(len(lines), CONCLUSION_MARK, OmissionKind.MISSING_CONCLUSION))
+        omissions[len(lines)] = OmissionKind.MISSING_CONCLUSION
         completed.append(f"{CONCLUSION_MARK} {claimed}")
     return completed, omissions
 

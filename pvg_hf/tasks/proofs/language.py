@@ -1,13 +1,18 @@
-"""The language of analyses: each line quotes a line of the proof and marks it, e.g. `has 12 | ok`."""
+"""
+The language of analyses. Each line states what a line of the proof should be, quotes it with a `?` before the first word
+that is not as stated, and marks it: `has 12 | has ? 13 | wrong operand`.
+"""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
-from pvg_hf.tasks.proofs.flaw_detection import CONCLUSION_MARK, Issue, IssueKind, OmissionKind
+from pvg_hf.tasks.proofs.flaw_detection import CheckedLine, Issue, IssueKind, OmissionKind
 
 SEPARATOR = " | "
 FINE = "ok"
+DOUBT = "?"
 MARKS: dict[IssueKind, str] = {kind: kind.value.replace("_", " ") for kind in (*FlawKind, *OmissionKind)}
 
 
@@ -21,38 +26,50 @@ class NamedIssue:
             The quoted line of the proof.
         mark (`str`):
             The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
+        line (`str`, *optional*):
+            The line of the analysis that names it, with single spaces between words. It makes no difference in comparisons.
     """
 
     quote: str
     mark: str
+    line: str = field(default="", compare=False)
 
 
-def write_marks(marks: Iterable[tuple[str, IssueKind | None]]) -> str:
-    """Write an analysis of quoted lines, each with its issue or none."""
-    return "\n".join(f"{quote}{SEPARATOR}{FINE if kind is None else MARKS[kind]}" for quote, kind in marks)
+def write_analysis(lines: Iterable[CheckedLine]) -> str:
+    """Write an analysis of a proof's lines."""
+    return "\n".join(
+        SEPARATOR.join((line.expected, compare(line), FINE if line.kind is None else MARKS[line.kind]))
+        for line in lines
+    )
 
 
-def true_marks(proof: str, issues: Iterable[Issue]) -> Iterator[tuple[str, IssueKind | None]]:
-    """Yield each line of a proof with its true issue, if any, and a missing conclusion."""
-    kinds = {issue.line: issue.kind for issue in issues}
-    lines = proof.strip().split("\n")
-    if len(lines) in kinds:
-        lines.append(CONCLUSION_MARK)
-    for index, line in enumerate(lines):
-        yield line, kinds.get(index)
+def compare(line: CheckedLine) -> str:
+    """
+    Quote a line, with a `?` before the first word that differs from what the line should be.
+
+    A small model writes this word by word: while both lines, which it copies from, agree on the next word, it writes that,
+    and else the `?`. To compare two finished lines in one step is much harder to learn.
+    """
+    expected, words = line.expected.split(), line.quote.split()
+    pairs = enumerate(zip_longest(expected, words))
+    place = next((index for index, (should, does) in pairs if should != does), None)
+    return line.quote if place is None else " ".join([*words[:place], DOUBT, *words[place:]])
 
 
 def read_issues(analysis: str) -> list[NamedIssue]:
     """
     Parse the issues that an analysis names, in order and without duplicates.
 
-    A line without the separator names none.
+    What the line should be, and the `?`, may be missing, as in analyses by earlier versions: `has 13 | wrong operand`. A line
+    without the separator names no issue.
     """
     named = []
     for line in analysis.split("\n"):
-        quote, separator, mark = " ".join(line.split()).rpartition(SEPARATOR)
-        if separator and mark != FINE:
-            named.append(NamedIssue(quote, mark))
+        line = " ".join(line.split())
+        *statement, mark = line.split(SEPARATOR)
+        if statement and mark != FINE:
+            quote = " ".join(word for word in statement[-1].split() if word != DOUBT)
+            named.append(NamedIssue(quote, mark, line))
     return list(dict.fromkeys(named))
 
 

@@ -13,9 +13,9 @@ from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.arithmetic.world import World
 from pvg_hf.tasks.base import PROOF_SCORE, Problem, Split
 from pvg_hf.tasks.grade import Grade
-from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates, write_proof
-from pvg_hf.tasks.proofs.flaw_detection import Issue, find_issues, grade_proof
-from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
+from pvg_hf.tasks.proofs.corpus import sample_lines, sample_rates, write_proof
+from pvg_hf.tasks.proofs.flaw_detection import Issue, check_lines, find_issues, grade_proof
+from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, write_analysis
 
 _FEATURES = {
     "problem_id": Value("string"),
@@ -61,7 +61,7 @@ class ProofsTask(ArithmeticTask):
     ```python
     task = ProofsTask(num_train=1000)
     train = task.rated_proofs("train")          # problem, proof, score
-    quality = task.rate_analyses(["..."], ["has 3\\n#### 3"], ["has 3 | wrong operand"])
+    quality = task.rate_analyses(["..."], ["has 3\\n#### 3"], ["has 3 | has 3 | ok"])
     ```
     """
 
@@ -94,17 +94,16 @@ class ProofsTask(ArithmeticTask):
         return judge_issues(analysis, self.find_issues(problem, proof))
 
     def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
-        """List the same as [`judge_issues`], with each issue as its text in the analysis."""
-        verdicts = self.judge_issues(problem, proof, analysis)
-        return [(f"{named.quote}{SEPARATOR}{named.mark}", is_real) for named, is_real in verdicts]
+        """List the same as [`judge_issues`], with each issue as its line in the analysis."""
+        return [(named.line, is_real) for named, is_real in self.judge_issues(problem, proof, analysis)]
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
         """Write an analysis of a proof, possibly with hallucinated or missed issues, and return its quality."""
         # The path includes the proof, so that each analysis is the same in whatever order proofs are analysed.
         rng = derive_rng(self.seed, self.name, "analysis", problem["problem_id"], proof, index)
-        issues = self.find_issues(problem["problem"], proof)
-        analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
-        return analysis, rate_analysis(analysis, issues)
+        lines = check_lines(story_of(problem["problem"]), proof)
+        analysis = write_analysis(sample_lines(rng, lines, sample_rates(rng)))
+        return analysis, rate_analysis(analysis, self.find_issues(problem["problem"], proof))
 
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
         """

@@ -1,10 +1,11 @@
 """Finds the flaws of a solution: in which line each is, and of which kind."""
 
 import re
+from collections.abc import Iterator
 
 from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
 from pvg_hf.tasks.arithmetic.stories.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
-from pvg_hf.tasks.arithmetic.stories.solutions import Step
+from pvg_hf.tasks.arithmetic.stories.solutions import Step, conclusion_line, start_line
 from pvg_hf.tasks.arithmetic.world import Reading
 
 _STEP = re.compile(
@@ -26,11 +27,29 @@ def check_solution(story: Story, solution: str) -> Reading:
     another flaw.
     """
     lines = solution.strip().split("\n")
-    flaws: list[Flaw] = []
+    checked = enumerate(_check_lines(story, lines))
+    flaws = [Flaw(index, kind) for index, (_, kind) in checked if kind is not None]
+    if _CONCLUSION.fullmatch(lines[-1]) is None and (not flaws or flaws[-1].step != len(lines) - 1):
+        flaws.append(Flaw(len(lines) - 1, FlawKind.MALFORMED))
+    return Reading(tuple(flaws))
+
+
+def expected_lines(story: Story, solution: str) -> list[str]:
+    """
+    Write what each line of a solution should be, given the lines before it.
+
+    That is the step of the story's next event, from the value that the solution has reached, and the conclusion after the
+    last event.
+    """
+    return [expected for expected, _ in _check_lines(story, solution.strip().split("\n"))]
+
+
+def _check_lines(story: Story, lines: list[str]) -> Iterator[tuple[str, FlawKind | None]]:
+    """Yield for each line what it should be, and its flaw, if any."""
     value: int | None = None  # the current count according to the solution
     used = 0  # number of the story's events that the steps so far have used or skipped
-
     for index, line in enumerate(lines):
+        expected = _expected_line(story, index, used, value)
         kind: FlawKind | None
         step = _read_step(line)
         if index == 0:
@@ -42,11 +61,15 @@ def check_solution(story: Story, solution: str) -> Reading:
             kind = _check_conclusion(
                 line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1
             )
-        if kind is not None:
-            flaws.append(Flaw(index, kind))
-    if _CONCLUSION.fullmatch(lines[-1]) is None and (not flaws or flaws[-1].step != len(lines) - 1):
-        flaws.append(Flaw(len(lines) - 1, FlawKind.MALFORMED))
-    return Reading(tuple(flaws))
+        yield expected, kind
+
+
+def _expected_line(story: Story, index: int, used: int, value: int | None) -> str:
+    if index == 0:
+        return start_line(story.start)
+    if value is None:  # nothing can be read of the solution so far
+        value = story.values[used]
+    return conclusion_line(value) if used == len(story.events) else str(Step.of(story.events[used], value))
 
 
 def _read_step(line: str) -> Step | None:

@@ -36,7 +36,17 @@ class Step:
 
 def write_solution(start: int, steps: list[Step], conclusion: int) -> str:
     """Format a solution as text."""
-    return "\n".join([f"has {start}", *map(str, steps), f"#### {conclusion}"])
+    return "\n".join([start_line(start), *map(str, steps), conclusion_line(conclusion)])
+
+
+def start_line(start: int) -> str:
+    """Write a solution's first line."""
+    return f"has {start}"
+
+
+def conclusion_line(conclusion: int) -> str:
+    """Write a solution's last line."""
+    return f"#### {conclusion}"
 
 
 def reference_solution(story: Story) -> str:
