@@ -121,7 +121,8 @@ def make_solution(
         role ([`~pvg_hf.core.roles.Role`]), round_index (`int`), prover (`str`):
             Writer of the solution: its role, round (-1 = before the first) and name.
         solution (`str`), grade ([`~pvg_hf.tasks.grade.Grade`]):
-            The text and its grade without label noise; the row contains its [`final_grade`].
+            The whole text and its grade without label noise; the row contains the task's `solution_in` the text, and the
+            [`final_grade`].
         label (`int`, *optional*):
             Label shown to the verifier: 1 correct, 0 incorrect, `None` if the checker abstained.
         sample_index (`int`):
@@ -147,7 +148,7 @@ def make_solution(
         "role": Role(role).value,
         "round_index": round_index,
         "prover": prover,
-        "solution": solution,
+        "solution": task.solution_in(solution),
         "answer": grade.answer,
         "correct": grade.correct,
         "label": label,

@@ -8,7 +8,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
-from pvg_hf.tasks.code import PROGRAM_COLUMNS
+from pvg_hf.tasks.code import PROGRAM_COLUMNS, Proposal
 
 TEST_OUTCOMES = ("passed", "wrong", "crashed", "timed_out", "host_failed")
 """Outcomes of a test; the pool counts each in `num_OUTCOME`."""
@@ -50,6 +50,9 @@ def program_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples:
         - `tests/<role>/<outcome>`: mean share of a program's tests with each of `TEST_OUTCOMES`.
         - `similarity/<role>_correct`, `similarity/<role>_wrong`: mean similarity to the nearest honest program, of correct
           programs and of those certified to be wrong, and `similarity_quartile/<role>_<kind>/<q>`, its quartiles.
+        - With `PROPOSAL_COLUMNS`, `proposed_input/<role>/<proposal>`: share of the programs with an input by their prover that is
+          a [`~pvg_hf.tasks.code.Proposal`] of this kind; and `certified_by_prover/<role>`: share of the programs that are certified
+          to be wrong whose certificate has such an input, since the tests gave none.
 
         `n` is the number of solutions that count.
     """
@@ -64,7 +67,8 @@ def program_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples:
         figures[f"{name}/{role}"] = _mean_share(programs, programs[name])
     counts = programs[[f"num_{outcome}" for outcome in TEST_OUTCOMES]].astype(float)
     num_tests = counts.sum(axis=1)
-    is_unrepeatable = ~programs["correct"].astype(bool) & (counts["num_passed"] == num_tests)
+    is_unproved = ~programs["correct"].astype(bool) & ~is_certified_wrong(programs)
+    is_unrepeatable = is_unproved & (counts["num_passed"] == num_tests)
     figures[f"unrepeatable/{role}"] = rate_by_problem(is_unrepeatable, programs["problem_id"])
     for outcome in TEST_OUTCOMES:
         figures[f"tests/{role}/{outcome}"] = _mean_share(
@@ -83,6 +87,18 @@ def program_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples:
                 seed=derive_seed(seed, name),
                 num_resamples=num_resamples,
             )
+    if "proposal" in programs:
+        figures |= _proposal_figures(programs, role)
+    return figures
+
+
+def _proposal_figures(programs: pd.DataFrame, role: Role) -> dict[str, Figure]:
+    certified = programs[is_certified_wrong(programs)]
+    is_own = certified["certificate_source"] == "prover"
+    figures = {f"certified_by_prover/{role}": rate_by_problem(is_own, certified["problem_id"])}
+    for proposal in Proposal:
+        is_such = programs["proposal"] == proposal.value
+        figures[f"proposed_input/{role}/{proposal}"] = rate_by_problem(is_such, programs["problem_id"])
     return figures
 
 

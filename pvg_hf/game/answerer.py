@@ -231,6 +231,7 @@ class Answerer:
         prompt = self.prompts.render(text, self.sampler.tokenizer)
         rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
         (samples,) = self.sampler.sample([prompt], [rngs])
+        samples = [replace(sample, text=self.task.solution_in(sample.text)) for sample in samples]
         return samples, self.scorer([problem] * num_samples, [sample.text for sample in samples])
 
     def _rules_for(self, num_samples: int) -> AnswerRules | None:

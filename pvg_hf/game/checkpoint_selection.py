@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,9 +154,14 @@ class BestHelpfulCallback(StepFigures):
             [strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer) for sample in samples]
             for samples in written
         ]
+        task = self.context.problems.task
+        graded = [grade for grades in grade_samples(task, problems, written) for grade in grades]
         # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
-        rows = [(problem, sample) for problem, samples in zip(problems, written, strict=True) for sample in samples]
-        graded = [grade for grades in grade_samples(self.context.problems.task, problems, written) for grade in grades]
+        rows = [
+            (problem, replace(sample, text=task.solution_in(sample.text)))
+            for problem, samples in zip(problems, written, strict=True)
+            for sample in samples
+        ]
         labels = self._observe(rows, graded)  # on all processes, which may share the checker's work
         figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree

@@ -60,7 +60,7 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
 def _first_correct(task: Task, samples: Sequence[Sample], grades: Sequence[Grade]) -> str | None:
     for sample, grade in zip(samples, grades, strict=True):
         if outcome_of(grade, sample.is_truncated) is Outcome.VERIFIED:
-            return task.shown_solution(sample.text)
+            return task.shown_solution(task.solution_in(sample.text))
     return None
 
 

@@ -109,6 +109,10 @@ def _rehearse_grades(game: GameProblems) -> None:
             raise ValueError(
                 f"`read_answer` returns {answer!r:.80} for {text[:SHOWN]!r}; it must return a text or None."
             )
+        with running(f"`solution_in` of the task `{task.name}`, asked about {text[:SHOWN]!r},"):
+            solution = task.solution_in(text)
+        if not isinstance(solution, str):
+            raise ValueError(f"`solution_in` returns {solution!r:.80} for {text[:SHOWN]!r}; it must return a text.")
 
 
 def _check_storage(task: Task, grade: Grade) -> None:

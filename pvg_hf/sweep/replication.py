@@ -35,6 +35,10 @@ HEADLINES = (
     "parity_step",
     "implicit_share/helpful",
     "step_validity/helpful",
+    "hidden_mistake/sneaky",
+    "certificate_rate/sneaky",
+    "similarity/sneaky_wrong",
+    "similarity/helpful_correct",
 )
 """Figures of a round whose means over seeds are tabulated; those of later evaluations are added as far as they exist."""
 

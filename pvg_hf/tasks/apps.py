@@ -43,6 +43,8 @@ class AppsTask(DatasetProgramTask):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         num_workers (`int`, *optional*):
             Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
+        prover_inputs (`bool`, defaults to `False`):
+            Whether provers may propose an input on which their program fails; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -66,10 +68,13 @@ class AppsTask(DatasetProgramTask):
         max_hidden_tests: int | None = 20,
         sandbox: str = "auto",
         num_workers: int | None = None,
+        prover_inputs: bool = False,
     ):
         if num_visible_tests < 1:
             raise ValueError(f"`num_visible_tests` must be at least 1; got {num_visible_tests}.")
-        super().__init__(path, hub_id, num_train, num_test, max_hidden_tests, sandbox, LIMITS, num_workers)
+        super().__init__(
+            path, hub_id, num_train, num_test, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs
+        )
         self.num_visible_tests = num_visible_tests
 
     def row_settings(self, row: Row) -> list[Any]:

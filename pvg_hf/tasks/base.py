@@ -92,6 +92,14 @@ class Task(ABC):
     def grade(self, problem: Problem, solution: str) -> Grade:
         """Grade a solution text. A bad solution is data, never an exception."""
 
+    def solution_in(self, text: str) -> str:
+        """
+        Return the part of a prover's text that is its solution: what verifiers read, pools store, and the other methods get.
+
+        `grade` gets the whole text. The default is all of it.
+        """
+        return text
+
     def read_answer(self, solution: str) -> str | None:
         """
         Extract the final answer of a solution to a problem without a known reference; `None` if it has none.
@@ -263,7 +271,7 @@ class RatesAnalyses(Protocol):
         ...
 
     def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
-        """Return each issue that an analysis names, as a text, and whether the proof has it."""
+        """Return each issue that an analysis names, as a line of the analysis, and whether the proof has it."""
         ...
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:

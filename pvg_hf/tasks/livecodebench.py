@@ -54,6 +54,8 @@ class LiveCodeBenchTask(DatasetProgramTask):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         num_workers (`int`, *optional*):
             Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
+        prover_inputs (`bool`, defaults to `False`):
+            Whether provers may propose an input on which their program fails; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -74,8 +76,9 @@ class LiveCodeBenchTask(DatasetProgramTask):
         max_hidden_tests: int | None = 20,
         sandbox: str = "auto",
         num_workers: int | None = None,
+        prover_inputs: bool = False,
     ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers)
+        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs)
         self.release, self.references = release, references
 
     @property

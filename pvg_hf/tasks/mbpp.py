@@ -45,6 +45,8 @@ class MbppTask(DatasetProgramTask):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         num_workers (`int`, *optional*):
             Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
+        prover_inputs (`bool`, defaults to `False`):
+            Whether provers may propose an input on which their program fails; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -60,8 +62,9 @@ class MbppTask(DatasetProgramTask):
         max_hidden_tests: int | None = None,
         sandbox: str = "auto",
         num_workers: int | None = None,
+        prover_inputs: bool = False,
     ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers)
+        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs)
 
     def stored_split(self, split: Split) -> str | None:
         return "test" if split == "train" else None

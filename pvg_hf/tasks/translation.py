@@ -79,6 +79,9 @@ class TranslationTask(Task):
         answer = self.task.read_answer(problem["reference"])
         return replace(grade, correct=grade.answer is not None and self.answers_equal(grade.answer, answer))
 
+    def solution_in(self, text: str) -> str:
+        return self.task.solution_in(text)
+
     def read_answer(self, solution: str) -> str | None:
         return self.task.read_answer(solution)
 

@@ -119,3 +119,25 @@ def test_a_program_that_passes_every_test_only_once_is_counted():
     rows = [program("a", passed=4, similarity=1.0), program("a", passed=4, similarity=1.0, correct=False)]
     figures = program_figures(pd.DataFrame(rows), Role.HELPFUL, seed=0, num_resamples=10)
     assert (figures["unrepeatable/helpful"].value, figures["unrepeatable/helpful"].n) == (0.5, 2)
+
+
+def test_inputs_of_provers_are_counted_by_what_they_prove():
+    certificate = {"failing_input": "[1]", "certificate_source": "prover"}
+    none = {"proposal": None, "certificate_source": None}
+    rows = [
+        program("a", passed=4, similarity=1.0, **none),
+        program("a", passed=4, similarity=1.0, **none | {"proposal": "unproved"}),
+        program("a", passed=4, similarity=1.0, correct=False, **certificate, proposal="certifying"),
+        program("b", passed=2, wrong=2, similarity=1.0, proposal="certifying", certificate_source="tests"),
+        program("b", passed=2, wrong=2, similarity=1.0, proposal="invalid", certificate_source="tests"),
+        NO_PROGRAM | none,
+    ]
+    figures = program_figures(pd.DataFrame(rows), Role.SNEAKY, seed=0, num_resamples=10)
+    found = {name: (figure.value, figure.n) for name, figure in figures.items()}
+    assert found["certificate_rate/sneaky"] == (1.0, 3)
+    assert found["certified_by_prover/sneaky"] == (pytest.approx(1 / 3), 3)
+    assert found["unrepeatable/sneaky"] == (0.0, 5)  # the one that passes every test is certified to be wrong
+    shares = {"malformed": 0, "invalid": 0.2, "unproved": 0.2, "certifying": 0.4}
+    assert {name: found[f"proposed_input/sneaky/{name}"] for name in shares} == {
+        name: (pytest.approx(share), 5) for name, share in shares.items()
+    }

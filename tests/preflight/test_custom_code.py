@@ -273,6 +273,7 @@ TASKS = {
         ["no prompt template for role `sneaky`"],
     ),
     "an answer that is no text": ("def read_answer(self, solution): return 3", ["`read_answer` returns 3"]),
+    "a solution that is no text": ("def solution_in(self, text): return None", ["`solution_in` returns None"]),
 }
 
 

@@ -86,6 +86,14 @@ class ShownRecallTask(RecallTask):
         return f"#### {self.read_answer(solution)}"
 
 
+class HidingRecallTask(RecallTask):
+    """The same task, whose solutions begin with the answer: what a text says before it is for the grader alone."""
+
+    def solution_in(self, text: str) -> str:
+        before, mark, answer = text.partition("#")
+        return mark + answer or before
+
+
 class ExampleRecallTask(RecallTask):
     """The same task with an example, a problem that may be in one of its splits."""
 

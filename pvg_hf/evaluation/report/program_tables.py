@@ -10,6 +10,7 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.program_figures import QUARTILES, TEST_OUTCOMES
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
 from pvg_hf.run.read import RunData
+from pvg_hf.tasks.code import Proposal
 
 MAX_PROBLEMS = 40
 """Problems of the table by problem; all are in `problems.parquet`."""
@@ -20,6 +21,10 @@ _CERTIFICATES = (
     ("pass only once", "unrepeatable/{}"),
     ("visible tests passed", "visible_pass_rate/{}"),
     ("hidden tests passed", "hidden_pass_rate/{}"),
+)
+_PROPOSALS = (
+    *((proposal.value, f"proposed_input/{{}}/{proposal}") for proposal in Proposal),
+    ("of the certified wrong", "certified_by_prover/{}"),
 )
 _OUTCOMES = tuple((outcome.replace("_", " "), f"tests/{{}}/{outcome}") for outcome in TEST_OUTCOMES)
 _PROBLEMS = (
@@ -38,6 +43,7 @@ def program_tables(run: RunData) -> dict[str, Table]:
     tables = {
         "Certificates and tests": _by_role(run, _CERTIFICATES),
         "Outcomes of the tests": _by_role(run, _OUTCOMES),
+        "Inputs that provers proposed": _by_role(run, _PROPOSALS),
         "Similarity to the nearest honest program": _similarity_table(run),
     }
     return {heading: table for heading, table in tables.items() if table.rows}

@@ -113,7 +113,8 @@ def _mean_score(
 def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:
     grade = task.grade(problem, text)
     outcome = outcome_of(grade, is_truncated)
-    return {**problem, "solution": text, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
+    solution = task.solution_in(text)
+    return {**problem, "solution": solution, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
 
 
 def _deciding_labels(context: PhaseContext) -> LabelSource | None:
@@ -421,6 +422,7 @@ def _make_trainer(
         scorer=open_scorer(context.players, round_index, base_owner=model),
         grader=partial(grade_solution, context.problems.task),
         num_graders=context.problems.task.grades_at_once,
+        solution_in=context.problems.task.solution_in,
         feedback=None if labels.noise is None else labels.observed,
         observer=observer,
         args=args,

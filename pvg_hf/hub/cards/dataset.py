@@ -62,6 +62,9 @@ TASK_MEANINGS = {
     "failing_input": "Certificate: an input on which the program is proved to be wrong; null if there is none.",
     "expected_output": "What the references give for this input.",
     "program_output": "What the program gives, or how it crashes.",
+    "proposed_input": "The input on which the program fails, according to its prover; null if it proposes none. It is no part of `solution`.",
+    "proposal": "What this input proved: `certifying`, `unproved`, `invalid`, or `malformed`; null without one, or if the sandbox failed.",
+    "certificate_source": "Source of `failing_input`: the `tests`, or the `prover`; null if there is none.",
 }
 
 PAIR_MEANINGS = {

@@ -1,15 +1,17 @@
 """Tasks whose solutions are programs: extraction, similarity, certificates, and grading by tests in a sandbox."""
 
-from pvg_hf.tasks.code.certificate import Certificate, find_certificate
+from pvg_hf.tasks.code.certificate import Certificate, Proposal, find_certificate
 from pvg_hf.tasks.code.extraction import extract_program
-from pvg_hf.tasks.code.program_task import PROGRAM_COLUMNS, ProgramTask, ProgramTests
+from pvg_hf.tasks.code.program_task import PROGRAM_COLUMNS, PROPOSAL_COLUMNS, ProgramTask, ProgramTests
 from pvg_hf.tasks.code.similarity import program_similarity, same_program
 
 __all__ = [
     "PROGRAM_COLUMNS",
+    "PROPOSAL_COLUMNS",
     "Certificate",
     "ProgramTask",
     "ProgramTests",
+    "Proposal",
     "extract_program",
     "find_certificate",
     "program_similarity",

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from pvg_hf.sandbox import CallCase, Case, CaseOutcome, CaseResult, Limits, Sandbox, StdinCase
 from pvg_hf.sandbox.agreement import outputs_agree
 from pvg_hf.sandbox.cases import NOTHING
-from pvg_hf.sandbox.inside.values import encode_value
+from pvg_hf.sandbox.inside.values import decode_value, encode_value
 
 MAX_TRIED = 3  # failed cases that are tried until one is certified
 NUM_REPEATS = 2
@@ -34,6 +35,20 @@ class Certificate:
     case_input: str
     expected: str
     output: str
+
+
+class Proposal(StrEnum):
+    """
+    What became of an input that a prover proposed.
+
+    `MALFORMED` ones could not be read, `INVALID` ones are no input of the problem or one on which the references do not agree.
+    The other two are valid: a `CERTIFYING` one proves that the program is wrong, an `UNPROVED` one does not.
+    """
+
+    MALFORMED = "malformed"
+    INVALID = "invalid"
+    UNPROVED = "unproved"
+    CERTIFYING = "certifying"
 
 
 def find_certificate(
@@ -79,6 +94,35 @@ def find_certificate(
             output = results[index].output if results[index].output is not None else results[index].detail
             return Certificate(describe_input(case), expected[:MAX_SHOWN], output[:MAX_SHOWN])
     return None
+
+
+def examine_input(
+    sandbox: Sandbox, program: str, case: Case, references: Sequence[str], limits: Limits
+) -> tuple[Proposal, Certificate | None]:
+    """
+    Run a program on an input that its writer proposed, by the rules of [`find_certificate`].
+
+    Args:
+        sandbox ([`~pvg_hf.sandbox.Sandbox`]), program (`str`), references (`Sequence[str]`), limits ([`~pvg_hf.sandbox.Limits`]):
+            As for [`find_certificate`].
+        case ([`~pvg_hf.sandbox.Case`]):
+            The input, with its expected output if that is known.
+
+    Returns:
+        `tuple[Proposal, Certificate | None]`: `INVALID` if there are no two witnesses that agree, and otherwise whether the program
+        is proved to be wrong, with the certificate if it is.
+    """
+    agreed = agreed_output(sandbox, [case], 0, references, limits)
+    if agreed is None:
+        return Proposal.INVALID, None
+    cases = [case if _expected_text(case) is not None else expect_output(case, agreed)]
+    certificate = find_certificate(sandbox, program, cases, sandbox.run(program, cases, limits), references, limits)
+    return (Proposal.UNPROVED if certificate is None else Proposal.CERTIFYING), certificate
+
+
+def expect_output(case: Case, output: str) -> Case:
+    """Return a case that expects the output of a program, as the sandbox wrote it."""
+    return replace(case, expected=output if isinstance(case, StdinCase) else decode_value(json.loads(output)))
 
 
 def same_result(case: Case, first: CaseResult, second: CaseResult) -> bool:

@@ -30,11 +30,11 @@ from pvg_hf.sandbox import (
 )
 from pvg_hf.sandbox.inside.values import decode_value, encode_value
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Problem, Split, check_split
-from pvg_hf.tasks.code.certificate import same_result
+from pvg_hf.tasks.code.certificate import expect_output, same_result
 from pvg_hf.tasks.code.dataset_rows import Row, find_files, read_files, read_hub
 from pvg_hf.tasks.code.extraction import is_program
 from pvg_hf.tasks.code.program_task import ProgramTask, ProgramTests
-from pvg_hf.tasks.code.prompts_for_programs import EXAMPLES, PROGRAM_PROMPTS
+from pvg_hf.tasks.code.prompts_for_programs import EXAMPLES, PROGRAM_PROMPTS, SNEAKY_WITH_INPUT
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,8 @@ class DatasetProgramTask(ProgramTask):
             What a program may use.
         num_workers (`int`, *optional*):
             Programs that run, and problems that are prepared, at the same time; see [`ProgramTask`].
+        prover_inputs (`bool`):
+            Whether provers may propose an input on which their program fails; see [`ProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
@@ -124,6 +126,7 @@ class DatasetProgramTask(ProgramTask):
 
     columns: ClassVar = {"difficulty": Value("int32")}
     prompts: ClassVar = PROGRAM_PROMPTS
+    sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # an instruction-tuned prover needs none
     stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")
@@ -139,12 +142,13 @@ class DatasetProgramTask(ProgramTask):
         sandbox: str,
         limits: Limits,
         num_workers: int | None,
+        prover_inputs: bool,
     ):
         numbers = {"num_train": num_train, "num_test": num_test, "max_hidden_tests": max_hidden_tests}
         for name, number in numbers.items():
             if number is not None and number < 1:
                 raise ValueError(f"`{name}` must be at least 1, or omitted for all; got {number}.")
-        super().__init__(sandbox, limits, num_workers)
+        super().__init__(sandbox, limits, num_workers, prover_inputs)
         self.path, self.hub_id = path, hub_id
         self.num_problems = {"train": num_train, "test": num_test}
         self.max_hidden_tests = max_hidden_tests
@@ -392,9 +396,7 @@ class DatasetProgramTask(ProgramTask):
         outputs = [self._run(problem, reference, [case], 0)[0].output for reference in references]
         if not outputs or None in outputs or not all(outputs_agree(case, outputs[0], other) for other in outputs):
             return None
-        return replace(
-            case, expected=outputs[0] if isinstance(case, StdinCase) else decode_value(json.loads(outputs[0]))
-        )
+        return expect_output(case, outputs[0])
 
 
 def _prepared_folder() -> Path:

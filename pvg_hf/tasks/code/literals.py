@@ -27,7 +27,9 @@ def read_literal(node: ast.AST) -> Any:
         case ast.Tuple(elts=items):
             return tuple(read_literal(item) for item in items)
         case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {read_literal(key): read_literal(value) for key, value in zip(keys, values)}
+            return _call_constructor(
+                "dict", [(read_literal(key), read_literal(value)) for key, value in zip(keys, values)]
+            )
         case ast.Name(id=name) if name in _NUMBERS:
             return _NUMBERS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):

@@ -1,5 +1,6 @@
 """The functions task."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
@@ -13,9 +14,9 @@ from pvg_hf.tasks.code.program_task import ProgramTask, ProgramTests
 from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.functions.corpus import DIFFICULTIES
 from pvg_hf.tasks.functions.programs import FUNCTION, STYLES, draw_near_misses, honest_programs, write_program
-from pvg_hf.tasks.functions.role_prompts import FUNCTION_PROMPTS
-from pvg_hf.tasks.functions.specification import sample_specification, specification_of
-from pvg_hf.tasks.functions.valid_inputs import function_tests
+from pvg_hf.tasks.functions.role_prompts import FUNCTION_PROMPTS, SNEAKY_WITH_INPUT
+from pvg_hf.tasks.functions.specification import evaluate, sample_specification, specification_of
+from pvg_hf.tasks.functions.valid_inputs import function_tests, is_valid_input
 
 LIMITS = Limits(wall_seconds=0.5, processor_seconds=0.5, memory_mb=256, timeouts_in_a_row=2)
 """Limits of a program; an honest one needs microseconds."""
@@ -56,6 +57,8 @@ class FunctionsTask(ProgramTask):
             Backend of the sandbox; see [`~pvg_hf.sandbox.open_sandbox`].
         num_workers (`int`, *optional*):
             Programs that run at the same time; see [`~pvg_hf.tasks.code.ProgramTask`].
+        prover_inputs (`bool`, defaults to `False`):
+            Whether provers may propose an input on which their program fails; see [`~pvg_hf.tasks.code.ProgramTask`].
 
     Raises:
         ValueError: for a setting outside its range, or from `problems` if the settings allow too few problems.
@@ -64,6 +67,7 @@ class FunctionsTask(ProgramTask):
     name = "functions"
     columns: ClassVar = {"difficulty": Value("int32"), "visible_tests": Value("string")}
     prompts: ClassVar = FUNCTION_PROMPTS
+    sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # the models shipped with the package were trained without examples in the prompt
     stop_strings: ClassVar = ("\nnext problem:",)
@@ -77,6 +81,7 @@ class FunctionsTask(ProgramTask):
         max_difficulty: int = 4,
         sandbox: str = "auto",
         num_workers: int | None = None,
+        prover_inputs: bool = False,
     ):
         lowest, highest = DIFFICULTIES
         if not lowest <= min_difficulty <= max_difficulty <= highest:
@@ -86,7 +91,7 @@ class FunctionsTask(ProgramTask):
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
-        super().__init__(sandbox, LIMITS, num_workers)
+        super().__init__(sandbox, LIMITS, num_workers, prover_inputs)
         self.num_problems = {"train": num_train, "test": num_test}
         self.seed = seed
         self.difficulties = (min_difficulty, max_difficulty)
@@ -114,6 +119,13 @@ class FunctionsTask(ProgramTask):
     def program_tests(self, problem: Problem) -> ProgramTests:
         tests = _tests_of(problem["problem"])
         return ProgramTests(*tests, (problem["reference"],), _honest_programs_of(problem["problem"]), FUNCTION)
+
+    def accept_input(self, problem: Problem, tests: ProgramTests, case: CallCase) -> CallCase | None:
+        """Return a case with a valid input of the specification, and the interpreter's value; `None` if it is not valid."""
+        specification = specification_of(problem["problem"])
+        if len(case.arguments) != 1 or not is_valid_input(specification, case.arguments[0]):
+            return None
+        return replace(case, expected=evaluate(specification, case.arguments[0]))
 
     def read_answer(self, solution: str) -> str | None:
         return extract_program(solution, FUNCTION)

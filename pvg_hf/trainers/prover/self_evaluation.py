@@ -69,7 +69,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         super().__init__(model, **kwargs)
         self.reward_func_names[0] = "self_evaluation"
 
-    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
+    def _graded_text(self, completion: str | list[Mapping[str, Any]]) -> str:
         return text_before_evaluation(completion_text(completion))
 
     def _gather_signals(self, inputs, completions, completion_ids_list, scores):
@@ -79,7 +79,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
             for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
         ]
         own = [NAN if evaluation.score is None else evaluation.score for evaluation in read]
-        problems, proofs = [row["problem"] for row in inputs], [self._solution_in(text) for text in completions]
+        problems, proofs = [row["problem"] for row in inputs], [self._shown_text(text) for text in completions]
         rated = ask_meta_verifier(self._meta_verifier, problems, proofs, read)
         has_form = [evaluation.has_form for evaluation in read]
         local = [has_form, own, rated.quality, rated.was_asked, rated.is_unreadable]

@@ -34,6 +34,8 @@ Scorer = Callable[[list[str], list[str]], list[float]]
 
 LabelFunction = Callable[[list[dict[str, Any]], int], list[int | None]]
 
+TextPart = Callable[[str], str]
+
 Observer = Callable[[int, list[dict[str, Any]]], None]
 
 RoleReward = Callable[..., torch.Tensor]
@@ -61,6 +63,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             grade `abstains` gets no reward and has no effect.
         num_graders (`int`, *optional*, defaults to 1):
             Number of threads that call `grader` at the same time.
+        solution_in (`Callable`, *optional*):
+            Function `text -> solution`, such as a task's `solution_in`: the part of a written text that `scorer` and `feedback` get.
+            The grader gets all of it. By default the solution is the whole text.
         args ([`ProverGRPOConfig`]):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
@@ -119,6 +124,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         scorer: Scorer,
         grader: Grader,
         num_graders: int = 1,
+        solution_in: TextPart | None = None,
         args: ProverGRPOConfig,
         train_dataset: Dataset,
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
@@ -136,6 +142,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self.scorer = scorer
         self.grader = grader
         self.num_graders = num_graders
+        self.solution_in = solution_in
         self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
         self.plain_reward = partial(self.reward, **(args.reward_options or {}))
         self.feedback = feedback
@@ -162,13 +169,18 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
         The rewards need the scores of whole groups, which are only available after TRL has gathered all processes.
         """
-        scores = self.scorer(problem, [self._solution_in(completion) for completion in completions])
+        scores = self.scorer(problem, [self._shown_text(completion) for completion in completions])
         log_extra("score", scores)
         return scores
 
-    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
-        """Return the part of a completion that is the solution."""
+    def _graded_text(self, completion: str | list[Mapping[str, Any]]) -> str:
+        """Return the part of a completion that is graded."""
         return completion_text(completion)
+
+    def _shown_text(self, completion: str | list[Mapping[str, Any]]) -> str:
+        """Return the part of a completion that is scored."""
+        text = self._graded_text(completion)
+        return text if self.solution_in is None else self.solution_in(text)
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
@@ -215,7 +227,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     ) -> tuple[RoleSignals, torch.Tensor]:
         """Grade this process's solutions; return the signals of all processes and the labels for the reward."""
         truncated = self._are_cut(completion_ids_list)
-        asked = list(zip(inputs, map(self._solution_in, completions), strict=True))
+        asked = list(zip(inputs, map(self._graded_text, completions), strict=True))
         grades = call_in_threads(partial(call_grader, self.grader), asked, self.num_graders)
         grades = [final_grade(*pair) for pair in zip(grades, truncated, strict=True)]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
@@ -238,7 +250,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         )
         if self.feedback is None or not self.model.training:
             return signals, signals.correct.to(scores).masked_fill(abstains.bool(), torch.nan)
-        texts = [self._solution_in(completion) for completion in completions]
+        texts = [self._shown_text(completion) for completion in completions]
         rows = [
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
             for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)

@@ -45,6 +45,13 @@ def test_certificates_and_tests_have_a_row_per_role_and_round():
     assert values(tables["Outcomes of the tests"]) == {"sneaky, round 0": [dash, "0.125", dash, dash, dash]}
 
 
+def test_inputs_of_provers_have_a_table_of_their_own():
+    table = program_tables(run_of({"proposed_input/sneaky/invalid": 0.5, "certified_by_prover/sneaky": 0.25}))
+    assert list(table) == ["Inputs that provers proposed"]
+    dash = "\N{EN DASH}"
+    assert values(table["Inputs that provers proposed"]) == {"sneaky, round 0": [dash, "0.500", dash, dash, "0.250"]}
+
+
 def test_similarity_has_a_row_per_kind_of_program():
     run = run_of({"similarity/sneaky_wrong": 0.75, "similarity_quartile/sneaky_wrong/0.5": 0.875})
     dash = "\N{EN DASH}"

@@ -340,3 +340,27 @@ def test_a_signal_that_the_grades_do_not_state_ends_the_training(prover, tmp_pat
     settings = {"reward": "composite", "reward_options": {"weights": {"certified": 1.0}}}
     with pytest.raises(ValueError, match="`certified` is NaN for"):
         prover_trainer(prover, tmp_path, settings=settings).train()
+
+
+def test_scorer_and_feedback_get_the_solution_and_the_grader_gets_the_whole_text(prover, tmp_path):
+    seen = {"scored": [], "graded": [], "observed": []}
+
+    def score(problems, solutions):
+        seen["scored"] += solutions
+        return score_texts(problems, solutions)
+
+    def grade(row, text):
+        seen["graded"].append(text)
+        return grade_by_length(row, text)
+
+    def observe(rows, step):
+        seen["observed"] += [row["solution"] for row in rows]
+        return [int(row["correct"]) for row in rows]
+
+    settings = {"max_steps": 1, "log_completions": True}
+    parts = {"scorer": score, "grader": grade, "feedback": observe, "solution_in": lambda text: text[:3]}
+    prover_trainer(prover, tmp_path, settings=settings, **parts).train()
+    written = read_completions(tmp_path)["completion"].tolist()
+    assert seen["graded"] == written
+    assert seen["scored"] == seen["observed"] == [text[:3] for text in written]
+    assert any(len(text) > 3 for text in written)
