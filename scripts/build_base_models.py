@@ -7,7 +7,9 @@ verifiers for `arithmetic` and `functions`, the judges, which are verifiers with
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
     python scripts/build_base_models.py --player large-verifier --output build/models   # for an experiment; does not ship
 
-The proofs player continues the training of an earlier one (docs/score-verifier.md): add `--start FOLDER`.
+The proofs player continues the training of an earlier one (docs/score-verifier.md), so that `all` leaves it out:
+
+    python scripts/build_base_models.py --player score-verifier --start FOLDER
 
 A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
 package. A build that was stopped goes on where it was when the same command is given again.
@@ -75,7 +77,41 @@ def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float |
         return None
     places = (place / BASE_MODELS[prover].name / "config.json" for place in (folder, ASSETS))
     stored = next((place for place in places if place.exists()), None)
-    return None if stored is None else json.loads(stored.read_text())["pretraining_flops"]
+    return None if stored is None else json.loads(stored.read_text()).get("pretraining_flops")
+
+
+def choose_configs(
+    player: str, num_steps: int | None = None, start: Path | None = None
+) -> tuple[list[BaseModelConfig], list[JudgeConfig]]:
+    """
+    Return the settings of the base models and of the judges to build.
+
+    Args:
+        player (`str`):
+            Key in `BASE_MODELS`, `STUDY_MODELS` or `JUDGES`, or `all`: the base models that start from random weights, and the
+            judges.
+        num_steps (`int`, *optional*):
+            Optimiser steps of each; by default their own.
+        start (`Path`, *optional*):
+            Folder of the model whose training a base model continues.
+
+    Raises:
+        ValueError: if `start` is missing for a model that continues another, or given for anything but a base model.
+    """
+    if player == "all":
+        models = [config for config in BASE_MODELS.values() if not config.continues]
+        judges = list(JUDGES.values())
+    else:
+        models = [known[player] for known in (BASE_MODELS, STUDY_MODELS) if player in known]
+        judges = [JUDGES[player]] if player in JUDGES else []
+    if start is not None and (player == "all" or judges):
+        raise ValueError(f"--start continues a base model, and --player is {player}")
+    if start is None and any(config.continues for config in models):
+        raise ValueError(f"--player {player} continues the training of an earlier model; name its folder with --start")
+    return (
+        [replace(config, num_steps=num_steps or config.num_steps, start=start) for config in models],
+        [replace(config, num_steps=num_steps or config.num_steps) for config in judges],
+    )
 
 
 def main() -> None:
@@ -83,19 +119,14 @@ def main() -> None:
     parser.add_argument("--player", choices=[*BASE_MODELS, *STUDY_MODELS, *JUDGES, "all"], default="all")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
     parser.add_argument(
-        "--start", type=Path, help="folder of a model whose training is continued (default: random weights)"
+        "--start", type=Path, help="folder of a model whose training a base model continues (default: random weights)"
     )
     parser.add_argument("--output", type=Path, default=ASSETS)
     arguments = parser.parse_args()
-    chosen_study = {name: config for name, config in STUDY_MODELS.items() if name == arguments.player}
-    models, judges = (
-        [
-            replace(config, num_steps=arguments.steps or config.num_steps, start=arguments.start)
-            for name, config in known.items()
-            if arguments.player in (name, "all")
-        ]
-        for known in (BASE_MODELS | chosen_study, JUDGES)
-    )
+    try:
+        models, judges = choose_configs(arguments.player, arguments.steps, arguments.start)
+    except ValueError as err:
+        parser.error(str(err))
     build_all(models, arguments.output, build_model, write_card)
     build_all(judges, arguments.output, build_judge, write_judge_card)
 

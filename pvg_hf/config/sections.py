@@ -229,7 +229,7 @@ MAX_GOODHART_WINDOW = 80  # batches (Kirchner et al. 2024)
 
 @section
 class StoppingConfig:
-    """When a prover phase ends before its planned steps."""
+    """Rule that ends a prover phase before its planned steps."""
 
     rule: str = Field(
         "auto",

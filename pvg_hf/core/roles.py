@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Who wrote a solution: a prover in one of the game's two roles, or the base prover, which has no role."""
+    """Writer of a solution: a prover in one of the game's two roles, or the base prover, which has no role."""
 
     HELPFUL = "helpful"
     SNEAKY = "sneaky"

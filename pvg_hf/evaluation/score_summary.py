@@ -1,4 +1,4 @@
-"""How convincing solutions are to a verifier: completeness, soundness, and figures of the ROC curve as plain numbers."""
+"""Convincingness of solutions to a verifier: completeness, soundness, and figures of the ROC curve as plain numbers."""
 
 import numpy as np
 from numpy.typing import ArrayLike

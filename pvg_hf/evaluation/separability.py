@@ -1,4 +1,4 @@
-"""How well the writer of a solution can be told from its text alone."""
+"""Accuracy with which the writer of a solution can be told from its text alone."""
 
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer

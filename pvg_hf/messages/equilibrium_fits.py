@@ -1,4 +1,4 @@
-"""How a deviation from the clean equilibrium grows with the noise: linear, quadratic and power-law fits through the origin."""
+"""Growth of the deviation from the clean equilibrium with the noise: linear, quadratic and power-law fits through the origin."""
 
 import math
 from collections.abc import Sequence

@@ -47,6 +47,8 @@ class BaseModelConfig:
         start (`Path`, *optional*):
             Folder of a model of the same sizes and tokenizer whose training it continues; by default it starts from
             random weights.
+        continues (`bool`, defaults to `False`):
+            Whether the settings are those of a continued training, which would be too short for random weights.
     """
 
     name: str
@@ -63,6 +65,7 @@ class BaseModelConfig:
     max_length: int = 320
     max_difficulty: int = 6
     start: Path | None = None
+    continues: bool = False
 
     @property
     def world(self) -> str:
@@ -116,6 +119,7 @@ BASE_MODELS = {
         batch_size=16,
         max_length=384,
         max_difficulty=4,
+        continues=True,
     ),
     "program-prover": BaseModelConfig(
         "functions-prover", "programs", 128, 4, 4, 256, num_steps=3500, max_difficulty=5
@@ -141,8 +145,8 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
     """
     Train a base model from its seed, on texts from the world's grammar.
 
-    Its configuration gets `pretraining_flops`: 6 operations per parameter and token of this training. A stopped training
-    resumes from its last checkpoint.
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token of this training and of those that it
+    continues; `None` if the latter are not known. A stopped training resumes from its last checkpoint.
 
     Args:
         config ([`BaseModelConfig`]):
@@ -153,6 +157,7 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
             Whether to show a progress bar.
     """
     tokenizer, model = config.build_tokenizer(), initial_model(config)
+    earlier_flops = 0 if config.start is None else model.config.to_dict().get("pretraining_flops")
     with tempfile.TemporaryDirectory() as folder:
         settings = FineTuning(
             max_steps=config.num_steps,
@@ -170,7 +175,8 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
         optimizer = MuonAndAdamW(model, config.matrix_learning_rate, config.learning_rate)
         fine_tune(model, tokenizer, rows, settings, optimizer=optimizer)
         num_tokens = sum(len(ids) for ids in rows["input_ids"])
-    model.config.pretraining_flops = 6 * model.num_parameters() * num_tokens
+    flops = 6 * model.num_parameters() * num_tokens
+    model.config.pretraining_flops = None if earlier_flops is None else earlier_flops + flops
     return model
 
 
@@ -217,8 +223,8 @@ class Built:
     Args:
         num_parameters (`int`):
             Number of parameters.
-        flops (`float`):
-            Operations of its pretraining.
+        flops (`float`, *optional*):
+            Operations of its whole pretraining; `None` if they are not known.
         minutes (`float`):
             Duration of its own training on one core.
         figures (`dict[str, float]`):
@@ -226,7 +232,7 @@ class Built:
     """
 
     num_parameters: int
-    flops: float
+    flops: float | None
     minutes: float
     figures: dict[str, float]
 
@@ -284,8 +290,10 @@ It is a model of that world only: a token per word and number, and no other text
 """
 
 
-def describe_compute(flops: float, prover_flops: float | None) -> str:
+def describe_compute(flops: float | None, prover_flops: float | None) -> str:
     """State the operations of a pretraining, and a verifier's share of the prover's."""
+    if flops is None:
+        return "The operations of its whole pretraining are not known, as its first part did not state them."
     if prover_flops is None:
         return f"Its pretraining took {flops:.1e} operations."
     return (

@@ -1,4 +1,4 @@
-"""How programs are isolated: each backend starts a worker in its own way and declares what it guarantees."""
+"""Backends that isolate programs: each starts a worker in its own way and declares what it guarantees."""
 
 import os
 import shutil

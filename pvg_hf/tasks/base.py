@@ -167,7 +167,7 @@ class Task(ABC):
 
     @property
     def isolation(self) -> str | None:
-        """How the programs in solutions are isolated while they run; `None` for a task that runs none."""
+        """Description of how the programs in solutions are isolated while they run; `None` for a task that runs none."""
         return None
 
 

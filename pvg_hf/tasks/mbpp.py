@@ -11,6 +11,7 @@ from pvg_hf.tasks.code.dataset_rows import Row
 from pvg_hf.tasks.code.dataset_task import DatasetProgramTask, ReadProblem
 from pvg_hf.tasks.code.extraction import parse_program
 from pvg_hf.tasks.code.literals import read_literal
+from pvg_hf.tasks.code.syntax_trees import parse_python
 
 LIMITS = Limits(wall_seconds=2.0, processor_seconds=2.0, output_bytes=1 << 20)
 
@@ -133,7 +134,7 @@ def _unwrap(node: ast.expr) -> ast.expr:
 
 def _read_assertion(text: str, functions: set[str]) -> CallCase:
     """Read `assert f(...) == literal`, with `set` or `sorted` around the call, or with `math.isclose`."""
-    match ast.parse(text.strip()).body:
+    match parse_python(text.strip()).body:
         case [ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]))]:
             call = _find_call(left, functions)
             expected = read_literal(right if call.rules == _EQUAL else _unwrap(right))
@@ -169,7 +170,7 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
         ValueError: if the text has another form.
         SyntaxError: if it is not Python.
     """
-    tree = ast.parse(text)
+    tree = parse_python(text)
     values = {
         node.targets[0].id: node.value
         for node in tree.body

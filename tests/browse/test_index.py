@@ -23,7 +23,7 @@ def whole_table(run, round_index: int, prefix: str = "test-") -> pd.DataFrame:
 
 
 def best_scores(run, round_index: int) -> pd.DataFrame:
-    """By problem: the best helpful correct, the worst helpful correct and the best sneaky incorrect score."""
+    """Return by problem the best helpful correct, the worst helpful correct and the best sneaky incorrect score."""
     rows = scored_rows(whole_table(run, round_index))
     correct = rows["correct"].astype(bool)
     right = rows[correct & (rows["role"] == "helpful")].groupby("problem_id")["score"]

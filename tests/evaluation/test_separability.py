@@ -1,4 +1,4 @@
-"""How well a classifier tells two authors apart by their texts."""
+"""Accuracy with which a classifier tells two authors apart by their texts."""
 
 import pandas as pd
 import pytest

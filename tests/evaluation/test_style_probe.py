@@ -1,4 +1,4 @@
-"""What of a verifier's scores is explained by style."""
+"""Share of a verifier's scores that style explains."""
 
 import numpy as np
 import pandas as pd

@@ -30,6 +30,7 @@ from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, sample_program_text
+from scripts.build_base_models import choose_configs
 
 SHIPPED = {
     "prover": Path(resolve_model("arithmetic", "prover")),
@@ -98,8 +99,41 @@ def test_a_training_can_continue_an_earlier_one(small, tmp_path):
     assert torch.equal(initial_model(config).lm_head.weight, first.lm_head.weight)
     continued = train_base_model(config, tmp_path / "second", show_progress=False)
     assert not torch.equal(continued.lm_head.weight, first.lm_head.weight)
+    assert continued.config.pretraining_flops == 2 * first.config.pretraining_flops  # the same texts again
     card = write_card(config, Built(1, 1.0, 1.0, {"figure": 1.0}), None)
     assert "from seed 0 and the weights of saved on 12 texts" in card
+
+
+def test_the_operations_of_a_start_that_does_not_state_them_are_not_known(small, tmp_path):
+    first = train_base_model(small["prover"], tmp_path / "first", show_progress=False)
+    del first.config.pretraining_flops
+    small["prover"].save(first, tmp_path / "saved")
+    config = replace(small["prover"], start=tmp_path / "saved")
+    continued = train_base_model(config, tmp_path / "second", show_progress=False)
+    assert continued.config.pretraining_flops is None
+    assert "operations of its whole pretraining are not known" in write_card(config, Built(1, None, 1.0, {}), None)
+
+
+def test_models_to_build_are_chosen_by_their_names():
+    models, judges = choose_configs("all")
+    assert {config.name for config in models} == {config.name for config in BASE_MODELS.values()} - {"proofs-player"}
+    assert judges == list(JUDGES.values())
+    models, judges = choose_configs("large-verifier", num_steps=5)
+    assert [(config.name, config.num_steps) for config in models] == [("arithmetic-verifier-large", 5)]
+    assert judges == []
+    for name, judge in JUDGES.items():
+        assert choose_configs(name) == ([], [judge])
+
+
+def test_only_a_base_model_continues_another():
+    start = Path("an/earlier/model")
+    models, _ = choose_configs("score-verifier", start=start)
+    assert [config.start for config in models] == [start]
+    with pytest.raises(ValueError, match="--start"):
+        choose_configs("score-verifier")
+    for player in ("all", *JUDGES):
+        with pytest.raises(ValueError, match=player):
+            choose_configs(player, start=start)
 
 
 def test_the_parts_of_the_optimizer_continue_from_a_loaded_state():

@@ -1,4 +1,4 @@
-"""What each backend that isolates guarantees: every attempt to reach beyond the sandbox is refused."""
+"""Guarantees of each backend that isolates: every attempt to reach beyond the sandbox is refused."""
 
 import os
 import textwrap

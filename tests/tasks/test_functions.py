@@ -28,7 +28,7 @@ from pvg_hf.tasks.functions.valid_inputs import NUM_HIDDEN, NUM_VISIBLE, functio
 
 
 def call(program, argument):
-    """What the function of a program returns; these programs are the package's own and need no sandbox."""
+    """Return the result of the program's function; these programs are the package's own and need no sandbox."""
     names = {}
     exec(program, names)
     try:
@@ -151,7 +151,7 @@ def test_invalid_inputs_are_recognised(source, argument):
 
 
 def test_tests_find_nearly_every_flaw():
-    """Of flawed programs that 300 further inputs show to be wrong, the tests find at least 97 %."""
+    """The tests find at least 97 % of the flawed programs that 300 further inputs show to be wrong."""
     rng, found, wrong = derive_rng("flaws"), 0, 0
     for specification in sampled(300):
         program = sample_flawed_program(rng, specification, STYLES[wrong % len(STYLES)])

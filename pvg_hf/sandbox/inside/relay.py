@@ -136,7 +136,7 @@ def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, pare
 
 
 def _failure_of(program: "RunningProgram", ended: tuple[str, str] | None) -> list[Any] | None:
-    """Why a program could not be loaded, as `[kind, None, detail]`."""
+    """Return the reason that a program could not be loaded, as `[kind, None, detail]`; `None` if it was loaded."""
     if ended is None:
         message = program.take_message()
         if "loaded" in message:

@@ -39,7 +39,7 @@ class Certificate:
 
 class Proposal(StrEnum):
     """
-    What became of an input that a prover proposed.
+    Outcome of an input that a prover proposed.
 
     `MALFORMED` ones could not be read, `INVALID` ones are no input of the problem or one on which the references do not agree.
     The other two are valid: a `CERTIFYING` one proves that the program is wrong, an `UNPROVED` one does not.

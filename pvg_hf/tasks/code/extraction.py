@@ -2,8 +2,9 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
+
+from pvg_hf.tasks.code.syntax_trees import parse_python
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = {"", "py", "python", "python3"}
@@ -47,11 +48,7 @@ def is_program(text: str, function: str | None = None) -> bool:
 def parse_program(text: str) -> ast.Module | None:
     """Parse a program; `None` if it is not valid Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # e.g. about an invalid escape sequence
-            # `compile` rather than `ast.parse`, since it also refuses `return` outside of a function.
-            compile(text, "<program>", "exec", dont_inherit=True)
-            return ast.parse(text)
+        return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return None
 

@@ -81,7 +81,7 @@ class TextDecisions(DecisionWorld):
         )
 
     def _read(self, split: Split) -> tuple[str, Iterable[tuple[str, Row]]]:
-        """Where the rows are, and each with its place in words."""
+        """Return the name of the rows' source, and the rows, each with a description of its place."""
         if self.path is None:
             check_dataset_access(self.hub_id)
             where = f"{self.hub_id} ({split})"

@@ -36,7 +36,7 @@ def candidates(counts, num_problems=1, *, are_shared=False):
 
 
 def chosen_cells(pool, choice):
-    """How often each (problem, source, label) was chosen."""
+    """Count how often each (problem, source, label) was chosen."""
     rows = pool.rows[choice.chosen]
     return Counter(zip(rows["problem"].tolist(), rows["round_index"].tolist(), rows["label"].tolist()))
 

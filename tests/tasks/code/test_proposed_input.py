@@ -127,7 +127,7 @@ def with_input(program: str, proposed: str) -> str:
 
 
 def found(grade) -> tuple:
-    """What a grade says about the proposed input and its certificate."""
+    """Return the parts of a grade that concern the proposed input and its certificate."""
     columns = ("proposal", "certificate_source", "failing_input", "expected_output", "program_output")
     return grade.correct, grade.certified, *(grade.detail[name] for name in columns)
 

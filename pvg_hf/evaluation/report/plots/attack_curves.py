@@ -22,7 +22,7 @@ TERMS = {
 
 
 def plot_attacks(run: RunData) -> Plot | None:
-    """For each reward, a row: score gap and share incorrect by step, and share of attackers without an exploit."""
+    """Draw a row for each reward: score gap and share incorrect by step, and share of attackers without an exploit."""
     found = [
         judgement for judgement in run.judgements if judgement.name == EVALUATION and judgement.folder is not None
     ]

@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class Relation(StrEnum):
-    """How a clue gives somebody's number."""
+    """Form in which a clue gives somebody's number."""
 
     GIVEN = "given"
     MORE = "more"
