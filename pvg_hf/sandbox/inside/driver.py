@@ -38,7 +38,7 @@ def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn
     try:
         os.setsid()
         channel = _arrange_descriptors(channel, stdout, confinement)
-        messages = socket.socket(fileno=channel).makefile("rwb", buffering=0)
+        messages = socket.socket(fileno=channel).makefile("rwb")
         job = json.loads(_read_line(messages))
         if job["stdin"] is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
@@ -92,7 +92,7 @@ def _temporary_file() -> int:
     return os.dup(tempfile.TemporaryFile().fileno())
 
 
-def _read_line(messages: io.RawIOBase) -> bytes:
+def _read_line(messages: io.BufferedRWPair) -> bytes:
     parts = []
     while True:
         part = messages.readline(1 << 20)
@@ -103,10 +103,9 @@ def _read_line(messages: io.RawIOBase) -> bytes:
             return b"".join(parts)
 
 
-def _say(messages: io.RawIOBase, message: dict[str, Any]) -> None:
-    data = memoryview(json.dumps(message).encode() + b"\n")
-    while data:
-        data = data[messages.write(data) :]
+def _say(messages: io.BufferedRWPair, message: dict[str, Any]) -> None:
+    messages.write(json.dumps(message).encode() + b"\n")
+    messages.flush()
 
 
 def _describe(error: BaseException) -> str:
@@ -116,7 +115,7 @@ def _describe(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _serve_calls(messages: io.RawIOBase, program: str, output_bytes: int) -> None:
+def _serve_calls(messages: io.BufferedRWPair, program: str, output_bytes: int) -> None:
     """Load a program as a module, then call its functions as asked."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="utf-8", write_through=True)
     module = types.ModuleType("solution")
@@ -151,7 +150,7 @@ def _missing(name: str) -> NoReturn:
     raise NameError(f"the program defines no {name!r}")
 
 
-def _run_script(messages: io.RawIOBase, program: str, output_bytes: int) -> None:
+def _run_script(messages: io.BufferedRWPair, program: str, output_bytes: int) -> None:
     """Run a program as Python runs a script, to the end of its threads and exit handlers."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="utf-8", errors="surrogateescape")
     main = types.ModuleType("__main__")

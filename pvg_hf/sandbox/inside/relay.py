@@ -213,6 +213,8 @@ class RunningProgram:
             if self._received and self._ended is None:
                 self.stop(CRASHED, "sent a result before it was asked")
             self._pending = memoryview(_line(message))
+            if self.channel is not None:
+                self._write()  # without looking first whether it can be, as it can nearly always
         while b"\n" not in self._received:
             if self._ended is not None:
                 return self._ended
