@@ -13,7 +13,6 @@ from pvg_hf.attacks.attack_job import Workforce, run_attacks
 from pvg_hf.attacks.fresh_attacker import AttackResult
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.core.roles import Outcome
 from pvg_hf.judging.judged_round import JudgedRun
 from pvg_hf.judging.trained_attacks import attacked_verifier
 from pvg_hf.run.folder import RunFolder
@@ -127,5 +126,3 @@ def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_pat
         assert 1 <= result.exploit.num_steps <= 2
         curve = result.curve()
         assert curve["step"].tolist() == list(range(1, result.exploit.num_steps + 1))
-        # Only mistakes with a certificate count: other programs failed.
-        assert set(result.texts()["outcome"]) <= {str(outcome) for outcome in Outcome}

@@ -48,6 +48,13 @@ def test_a_formatted_string_is_one_token_in_every_version():
     assert program_similarity(first, [second]) == pytest.approx(6 / 8)
 
 
+def test_built_in_names_are_the_same_in_every_version():
+    """`PythonFinalizationError` is built in since Python 3.13, and `sum` in all versions."""
+    helper = "def f(x):\n    return helper(x)"
+    assert program_similarity("def f(x):\n    return PythonFinalizationError(x)", [helper]) == 1.0
+    assert program_similarity("def f(x):\n    return sum(x)", [helper]) < 1.0
+
+
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
 def test_the_similarity_does_not_depend_on_the_hash_seed(hash_seed):
     other = "def h(values):\n    return sum(v for v in values if v % 2 == 0) + 1"
