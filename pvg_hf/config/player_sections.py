@@ -393,11 +393,13 @@ class VerifierTraits:
 
     Args:
         has_score_head (`bool`):
-            Whether the verifier is a classifier with a head of one logit; otherwise, it is a language model that writes.
+            Whether the verifier is a classifier with a head of one logit; otherwise, it is a language model.
         learns_from_pairs (`bool`):
             Whether it is trained on pairs of solutions; otherwise, on single ones.
         has_bounded_scores (`bool`):
             Whether its scores are in [0, 1].
+        scores_by_likelihood (`bool`, defaults to `False`):
+            Whether its score is the mean log-probability of a solution's tokens.
         sections (`dict[str, type]`, *optional*):
             Sections of `verifier` that only this kind has, by name.
     """
@@ -405,11 +407,15 @@ class VerifierTraits:
     has_score_head: bool
     learns_from_pairs: bool
     has_bounded_scores: bool
+    scores_by_likelihood: bool = False
     sections: dict[str, type] = field(default_factory=dict)
 
 
 VERIFIER_TRAITS = {
     "bradley_terry": VerifierTraits(has_score_head=True, learns_from_pairs=True, has_bounded_scores=False),
+    "likelihood": VerifierTraits(
+        has_score_head=False, learns_from_pairs=True, has_bounded_scores=False, scores_by_likelihood=True
+    ),
     "score": VerifierTraits(
         has_score_head=False, learns_from_pairs=False, has_bounded_scores=True, sections={"score": ScoreConfig}
     ),
@@ -420,10 +426,12 @@ VERIFIER_TRAITS = {
 class VerifierConfig(PlayerConfig):
     """The verifier and its phase."""
 
-    kind: Literal["bradley_terry", "score"] = Field(
+    kind: Literal["bradley_terry", "likelihood", "score"] = Field(
         "bradley_terry",
-        description="`bradley_terry`: a head on a language model returns a number. `score`: the language model writes an "
-        "evaluation and predicts a score in {0, 0.5, 1}; of this section it uses the keys of both players, `init` and `max_steps`.",
+        description="`bradley_terry`: a head on a language model returns a number. `likelihood`: the number is the mean "
+        "log-probability of the solution's tokens after the problem, without a head; both are trained on pairs. `score`: the language "
+        "model writes an evaluation and predicts a score in {0, 0.5, 1}; of this section it uses the keys of both players, `init` "
+        "and `max_steps`.",
     )
     score: ScoreConfig | None = Field(
         None, description="Settings of `kind: score`; defaults apply without this section."
@@ -437,6 +445,10 @@ class VerifierConfig(PlayerConfig):
         "new",
         description="Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the "
         "checkpoint's own, which must be a trained one with one logit.",
+    )
+    likelihood_scale: Positive = Field(
+        10.0,
+        description="For `kind: likelihood`: the score is this times the mean log-probability (beta of SimPO, Meng et al. 2024).",
     )
     shares_base: bool = Field(
         False,
@@ -484,11 +496,15 @@ class VerifierConfig(PlayerConfig):
     def _check_kind(self) -> "VerifierConfig":
         if self.score is not None and "score" not in self.traits.sections:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
+        if self.traits.scores_by_likelihood and self.loss == "cross_entropy":
+            raise ValueError(
+                "`loss: cross_entropy` needs scores of both signs, and a likelihood's are below 0; take `bradley_terry`"
+            )
         return self
 
     @classmethod
     def pair_keys(cls) -> list[str]:
-        """Return the keys that only a verifier of kind `bradley_terry` uses, which is trained on pairs."""
+        """Return the keys that only verifiers trained on pairs use, i.e. of kind `bradley_terry` or `likelihood`."""
         shared = {key.name for key in fields(PlayerConfig)} | {"kind", "score", "init", "max_steps"}
         return [key.name for key in fields(cls) if key.name not in shared]
 

@@ -109,7 +109,7 @@ def _verifier_inputs(
     config: VerifierConfig, rows: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase | None
 ) -> list[int]:
     end_token = tokenizer.eos_token if tokenizer else None
-    verifier_input = VerifierInput(config.template, end_token, config.max_length)
+    verifier_input = VerifierInput.of(config, end_token)
     texts, references = ([row[column] for row in rows] for column in ("problem", "reference"))
     if tokenizer is None:
         return _count([verifier_input.render(*pair) for pair in zip(texts, references, strict=True)], None)

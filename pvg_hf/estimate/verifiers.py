@@ -29,8 +29,12 @@ class VerifierCosts(Protocol):
         """Return the cost of labelling the round's new proofs of the verifier's problems (D_V)."""
 
 
-class BradleyTerryCosts:
-    """A verifier with a score head, which reads every solution once."""
+class PairCosts:
+    """A verifier that is trained on pairs and reads every solution once."""
+
+    def num_logits(self, text: Length) -> float:
+        """Return the number of places of a text with logits over the vocabulary."""
+        return 0
 
     def describe_training(self, amounts: Amounts) -> str:
         steps, pairs, most = amounts.recipe.verifier.max_steps, amounts.pairs_per_step, amounts.max_pairs
@@ -46,7 +50,7 @@ class BradleyTerryCosts:
             num_batches=config.max_steps * config.gradient_accumulation_steps,
             rows=2 * config.pairs_per_step // amounts.num_processes,
             text=amounts.lengths.verifier_input,
-            num_logits=0,
+            num_logits=self.num_logits(amounts.lengths.verifier_input),
             recomputes=config.gradient_checkpointing,
         )
 
@@ -57,6 +61,13 @@ class BradleyTerryCosts:
 
     def labelling(self, amounts: Amounts, size: PlayerSize) -> Work:
         return Work()  # the task itself labels solutions
+
+
+class LikelihoodCosts(PairCosts):
+    """A verifier that scores by likelihood."""
+
+    def num_logits(self, text: Length) -> float:
+        return text.high
 
 
 class ScoreCosts:
@@ -102,7 +113,11 @@ class ScoreCosts:
         return _analysing(amounts, size, num_new, score.label_analyses * (1 + score.label_checks))
 
 
-VERIFIER_COSTS: dict[str, VerifierCosts] = {"bradley_terry": BradleyTerryCosts(), "score": ScoreCosts()}
+VERIFIER_COSTS: dict[str, VerifierCosts] = {
+    "bradley_terry": PairCosts(),
+    "likelihood": LikelihoodCosts(),
+    "score": ScoreCosts(),
+}
 
 
 def verifier_costs(recipe: Recipe) -> VerifierCosts:

@@ -143,7 +143,7 @@ class PlayerLoader:
         )
 
     def pair_verifier(self, folder: Path, *, base_owner: PreTrainedModel | None = None) -> VerifierScorer:
-        """Load a verifier with a score head. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        """Load a verifier that was trained on pairs. With `verifier.shares_base`, it shares the base model of `base_owner`."""
         model, tokenizer = load_verifier(folder, dtype=self.dtype("verifier", is_precise=True))
         if base_owner is not None and self.recipe.verifier.shares_base:
             share_base(model, base_owner)

@@ -38,8 +38,8 @@ class VerifierKind(Protocol):
         """Figures of a round that only this kind has."""
 
 
-class BradleyTerryVerifier:
-    """A language model with a score head, trained on pairs."""
+class PairVerifier:
+    """A verifier trained on pairs: a language model with a score head, or one that scores by likelihood."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_pair_verifier(context, output)
@@ -78,7 +78,11 @@ class ScoreVerifier:
         return record_test_evaluations(context, output)
 
 
-KINDS: dict[str, VerifierKind] = {"bradley_terry": BradleyTerryVerifier(), "score": ScoreVerifier()}
+KINDS: dict[str, VerifierKind] = {
+    "bradley_terry": PairVerifier(),
+    "likelihood": PairVerifier(),
+    "score": ScoreVerifier(),
+}
 
 
 def verifier_kind(recipe: Recipe) -> VerifierKind:

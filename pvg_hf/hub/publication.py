@@ -126,7 +126,7 @@ class Publication:
         if config.lora is None or config.model not in PACKAGED:
             return {}
         files: Files = dict(base_files(Path(resolve_model(config.model, player))))
-        if player == "verifier":
+        if player == "verifier" and self.recipe.verifier.traits.has_score_head:
             files["config.json"] = _single_label_config(files["config.json"])
         return files
 

@@ -14,8 +14,6 @@ from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier
 
-LOADERS: dict[str, Callable[..., PreTrainedModel]] = {"prover": load_causal_lm, "verifier": load_classifier}
-
 CALIBRATION = "calibration.json"
 
 # The threshold in `calibration.json` applies to a verifier's scores, and bfloat16 shifts them by about 0.02.
@@ -58,7 +56,8 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
 
 def _load_merged(source: Path, player: str) -> PreTrainedModel:
     """Load the player in float32, with its adapter merged."""
-    load = LOADERS[player]
+    is_classifier = player == "verifier" and VerifierInput.load(source).likelihood_scale is None
+    load: Callable[..., PreTrainedModel] = load_classifier if is_classifier else load_causal_lm
     if not is_adapter(source):
         return load(str(source))
     adapter = read_adapter(source, player)

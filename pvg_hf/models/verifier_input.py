@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.templates import compile_template
 
@@ -26,11 +27,15 @@ class VerifierInput:
             Appended to every input unless the tokenizer already appends it; `None` appends nothing.
         max_length (`int`):
             Maximum length of an input in tokens, including the end token.
+        likelihood_scale (`float`, *optional*):
+            For a verifier whose score is a likelihood, see [`~pvg_hf.models.likelihood.LikelihoodScore`]: factor of the
+            mean log-probability. The tokenizer's end token then also stands before the solution, to mark its place.
     """
 
     template: str
     end_token: str | None
     max_length: int
+    likelihood_scale: float | None = None
 
     def __post_init__(self):
         try:
@@ -41,6 +46,12 @@ class VerifierInput:
                 "`solution` only."
             ) from err
 
+    @classmethod
+    def of(cls, config: VerifierConfig, end_token: str | None) -> "VerifierInput":
+        """Return the input format of a recipe's verifier, whose tokenizer has this end token."""
+        scale = config.likelihood_scale if config.traits.scores_by_likelihood else None
+        return cls(config.template, end_token, config.max_length, scale)
+
     def render(self, problem: str, solution: str) -> str:
         """Return the verifier's input text, without the end token."""
         return compile_template(self.template).render(problem=problem, solution=solution)
@@ -50,9 +61,14 @@ class VerifierInput:
         Return the token ids of each input in full; the caller truncates and counts those that are too long.
 
         Raises:
-            ValueError: if the end token is not in the tokenizer's vocabulary.
+            ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could mark
+                the place of the solution.
         """
         template = compile_template(self.template)
+        if self.likelihood_scale is not None:
+            if tokenizer.eos_token is None:
+                raise ValueError("The tokenizer has no end token, with which a likelihood's inputs mark the solution.")
+            solutions = [tokenizer.eos_token + solution for solution in solutions]
         texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
         if not texts:
             return []

@@ -1,4 +1,4 @@
-"""Loads verifiers, which are sequence classifiers with one logit."""
+"""Loads verifiers: sequence classifiers with one logit, and language models that score by likelihood."""
 
 from pathlib import Path
 
@@ -10,9 +10,12 @@ from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
+from pvg_hf.models.likelihood import score_by_likelihood, scores_by_likelihood
+from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
 from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 
 HEADS = ("score", "classifier")  # modules that are never quantised
 
@@ -20,17 +23,44 @@ HEADS = ("score", "classifier")  # modules that are never quantised
 def load_verifier(
     folder: str | Path, *, dtype: torch.dtype = torch.float32, is_trainable: bool = False
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
-    """Load a trained verifier from its folder: full weights, or an adapter with its head on the base that it names."""
+    """
+    Load a trained verifier from its folder: full weights, or an adapter (with its head, if it has one) on the base that
+    it names.
+    """
+    scale = VerifierInput.load(Path(folder)).likelihood_scale if is_verifier(Path(folder)) else None
     if not is_adapter(folder):
-        return load_classifier(str(folder), dtype=dtype), load_tokenizer(folder)
+        return load_initial_verifier(str(folder), dtype=dtype, likelihood_scale=scale), load_tokenizer(folder)
     adapter = read_adapter(folder, "verifier")
-    base = load_classifier(
+    base = load_initial_verifier(
         adapter.base_model_name_or_path,
         revision=adapter.revision,
         dtype=dtype,
         quantization=saved_quantization(folder),
+        likelihood_scale=scale,
     )
     return attach_adapter(base, folder, adapter, is_trainable=is_trainable), load_tokenizer(folder)
+
+
+def load_initial_verifier(
+    source: str, *, revision: str | None = None, likelihood_scale: float | None = None, **kwargs
+) -> PreTrainedModel:
+    """
+    Load the weights that a verifier starts from.
+
+    Args:
+        source (`str`):
+            A folder or a Hub id, of a language model or a classifier.
+        revision (`str`, *optional*):
+            Branch, tag or commit on the Hub.
+        likelihood_scale (`float`, *optional*):
+            Scale of a verifier that scores by likelihood. By default, the verifier is a classifier.
+        kwargs:
+            `dtype` and `quantization`, as for [`load_classifier`].
+    """
+    if likelihood_scale is None:
+        return load_classifier(source, revision=revision, **kwargs)
+    model = load_causal_lm(source, revision=revision, **kwargs)
+    return score_by_likelihood(model, scale=likelihood_scale, mark=load_tokenizer(source, revision).eos_token_id)
 
 
 def load_classifier(
@@ -66,6 +96,8 @@ def lora_for_verifier(config: LoraConfig, model: PreTrainedModel, revision: str 
     """
     Return the adapter settings of a verifier.
 
-    The head, and the Hub revision of the base, are saved with the adapters.
+    The head, if there is one, and the Hub revision of the base are saved with the adapters.
     """
+    if scores_by_likelihood(model):
+        return lora_for_prover(config, revision)
     return lora_settings(config, "SEQ_CLS", revision=revision, head=score_head_modules(model))

@@ -48,6 +48,9 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
         yield f"{where}, a folder without a tokenizer that can be loaded; save one there, next to the weights."
     if tokenizer is None or not texts:
         return
+    if player == "verifier" and recipe.verifier.traits.scores_by_likelihood and tokenizer.eos_token is None:
+        yield f"{where}, whose tokenizer has no end token, as `verifier.kind: likelihood` needs; name a language model that writes."
+        return
     if player == "verifier" and recipe.verifier.traits.learns_from_pairs:
         yield from _check_max_length(recipe.verifier, tokenizer, texts)
     parts = [part for text in texts for part in text]
@@ -64,7 +67,7 @@ def _check_max_length(
     config: VerifierConfig, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Texts]
 ) -> Iterator[str]:
     """List a mistake if most problems with their reference solutions exceed the verifier's maximum length."""
-    make_input = partial(VerifierInput, config.template, tokenizer.eos_token, config.max_length)
+    make_input = partial(VerifierInput.of, config, tokenizer.eos_token)
     if refusals("`verifier.template`", make_input):
         return  # reported with the player's other mistakes
     lengths = [len(ids) for ids in make_input().encode(tokenizer, *zip(*texts, strict=True))]
@@ -199,7 +202,14 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
 def _check_head(config: PlayerConfig) -> None:
     """Check that a verifier can use the head of its checkpoint, if it has one."""
     stored = find_config(resolve_model(config.model, "verifier"), config.revision)
-    if stored is not None and has_other_head(stored):
+    if stored is None:
+        return
+    if not config.traits.has_score_head and (has_trained_head(stored) or has_other_head(stored)):
+        raise ValueError(
+            f"A trained classifier, and a verifier of kind `{config.kind}` is a language model. Name the one that it was made "
+            "from, or take `verifier.kind: bradley_terry`."
+        )
+    if has_other_head(stored):
         raise ValueError(
             f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language model "
             "that it was made from, or give it a new head (`AutoModelForSequenceClassification.from_pretrained(..., "

@@ -24,6 +24,8 @@ from pvg_hf.trainers.arguments import (
 from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
+_HEADLESS = "and a verifier of kind `likelihood` has no head"
+
 
 class VerifierChecks(Protocol):
     """Protocol of the checks of a recipe's verifier, with one implementation for each value of `verifier.kind`."""
@@ -40,8 +42,8 @@ class VerifierChecks(Protocol):
         """Whether the weights of the previous round's verifier, which is of the same kind, fit the round's settings."""
 
 
-class BradleyTerryChecks:
-    """Checks of a verifier with a score head, which is trained on pairs."""
+class PairChecks:
+    """Checks of a verifier that is trained on pairs."""
 
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
@@ -65,6 +67,20 @@ class BradleyTerryChecks:
         return True  # its adapter is loaded with its settings, and trained further
 
 
+class LikelihoodChecks(PairChecks):
+    """Checks of a verifier that scores by likelihood: those of pairs, and none of its settings may need a head."""
+
+    def check_trainer(
+        self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
+    ) -> Iterator[str]:
+        config = recipe.verifier
+        if config.init == "head_only":
+            yield f"`verifier.init` is `head_only`, {_HEADLESS}; take `full` or `warm`."
+        if config.head == "keep":
+            yield f"`verifier.head` is `keep`, {_HEADLESS}; leave it out."
+        yield from super().check_trainer(recipe, hardware, label_rates=label_rates, assumed_rates=assumed_rates)
+
+
 class ScoreChecks:
     """Checks of a generative verifier, which is trained on single proofs."""
 
@@ -74,7 +90,7 @@ class ScoreChecks:
         config, defaults = recipe.verifier, VerifierConfig()
         for name in config.pair_keys():
             if vars(config)[name] != vars(defaults)[name]:
-                yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
+                yield f"`verifier.{name}` is for a verifier that learns from pairs, and `kind` is `score`; leave it out."
         yield from _check_data(recipe.data)
         if config.init == "head_only":
             yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
@@ -130,4 +146,8 @@ def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:
     score_arguments(config, run, config.score_settings.prompts_for(source if is_here else ""))
 
 
-VERIFIER_CHECKS: dict[str, VerifierChecks] = {"bradley_terry": BradleyTerryChecks(), "score": ScoreChecks()}
+VERIFIER_CHECKS: dict[str, VerifierChecks] = {
+    "bradley_terry": PairChecks(),
+    "likelihood": LikelihoodChecks(),
+    "score": ScoreChecks(),
+}

@@ -25,12 +25,14 @@ class VerifierScorer:
     Scores solutions with a frozen verifier. Higher is more convincing; scores are unbounded.
 
     Inputs are sorted by length and batched by tokens. Identical texts are read once, and so is the problem that
-    several solutions share if the architecture allows it (Llama and Qwen do). A score depends on its own text only (up
+    several solutions share if a head scores them and the architecture allows it (Llama and Qwen do). A score depends on its own text only (up
     to rounding, below 1e-5 in float32).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
-            A sequence classifier with one logit. It is set to evaluation mode, and its gradients are switched off.
+            A sequence classifier with one logit, or a language model of
+            [`~pvg_hf.models.likelihood.score_by_likelihood`]. It is set to evaluation mode, and its gradients are
+            switched off.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
         verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`]):
@@ -87,7 +89,7 @@ class VerifierScorer:
         cls, folder: str | Path, *, device: str | torch.device | None = None, **kwargs
     ) -> "VerifierScorer":
         """
-        Load a round's verifier (full weights, or an adapter with its head) from its folder.
+        Load a round's verifier (full weights, or an adapter) from its folder.
 
         Args:
             folder (`str` or `Path`):

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from pvg_hf.models.likelihood import scores_by_likelihood
 from pvg_hf.scoring.batching import Group, TokenBudget, group_by_beginning
 
 # Decoders whose classifier can continue from a key-value cache and reads the last token that is not padding.
@@ -140,6 +141,6 @@ class Beginnings:
 def can_share(model: PreTrainedModel | PeftModel) -> bool:
     """Whether a classifier can continue from the cache of a prefix: a known decoder without sliding windows."""
     config = model.config.get_text_config()
-    if config.model_type not in SHARING:
+    if config.model_type not in SHARING or scores_by_likelihood(model):
         return False
     return all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)

@@ -30,9 +30,9 @@ from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.game.play import play
 from pvg_hf.game.pool_scores import read_test_rows
 from pvg_hf.models.score_head import has_trained_head
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.models.verifier_model import load_verifier
+from pvg_hf.models.verifier_model import load_initial_verifier
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
@@ -213,11 +213,12 @@ def _figures(folder: RunFolder) -> dict[str, float]:
 
 
 def _untrained_auc(recipe: Recipe, folder: RunFolder) -> float:
-    """Area under the ROC curve of a classifier that no round has trained; NaN for a language model."""
-    if recipe.verifier.head == "new":
+    """Area under the ROC curve of a verifier that no round has trained; NaN for one whose head is drawn."""
+    if recipe.verifier.traits.has_score_head and recipe.verifier.head == "new":
         return np.nan
-    model, tokenizer = load_verifier(resolve_model(recipe.verifier.model, "verifier"))
-    scorer = VerifierScorer(model, tokenizer, VerifierInput.load(folder.verifier(0)))
+    source, verifier_input = resolve_model(recipe.verifier.model, "verifier"), VerifierInput.load(folder.verifier(0))
+    model = load_initial_verifier(source, likelihood_scale=verifier_input.likelihood_scale)
+    scorer = VerifierScorer(model, load_tokenizer(source), verifier_input)
     rows = read_test_rows(folder, BASE_ROUND)
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
     value = roc_auc(scored_rows(rows)).value

@@ -1,5 +1,6 @@
 """Mistakes of a recipe that are found before anything is played."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,6 +268,9 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["rounds.1.arms={}"], ["`rounds.1` overrides `arms`"]),
         (["rounds.1.prover.warmup={}"], ["`rounds.1` overrides `prover.warmup`"]),
         (["rounds.1.prover.reward=srcc"], ["In round 1: `prover.reward`"]),
+        (["verifier.kind=likelihood", "verifier.init=head_only"], ["`head_only`", "has no head"]),
+        (["verifier.kind=likelihood", "verifier.head=keep"], ["`keep`", "has no head"]),
+        (["verifier.kind=likelihood", "prover={algorithm: ppo, ppo: {critic: verifier}}"], ["`prover.ppo.critic`"]),
         (["rounds.1={prover: {init: previous, lora: {}}}"], ["In round 1:", "round 0 has other `prover.lora`"]),
     ],
 )
@@ -467,6 +471,23 @@ def test_a_classifier_of_several_labels_as_verifier_is_a_mistake(
     if is_refused:
         assert f"`verifier.model` is `{tmp_path}`: A trained classifier with {num_labels} labels" in mistakes[0]
         assert "ignore_mismatched_sizes=True" in mistakes[0]
+
+
+@pytest.mark.parametrize("num_labels", [1, 3])
+def test_a_classifier_cannot_score_by_likelihood(num_labels, mistakes_of, tiny_prover, tmp_path):
+    AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=num_labels).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_prover).save_pretrained(tmp_path)
+    (mistake,) = mistakes_of("verifier.kind=likelihood", f"verifier.model={tmp_path}")
+    assert "a verifier of kind `likelihood` is a language model" in mistake
+
+
+def test_a_likelihood_needs_a_tokenizer_with_an_end_token(mistakes_of, tiny_prover, tmp_path):
+    shutil.copytree(tiny_prover, tmp_path, dirs_exist_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_prover)
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(tmp_path)
+    (mistake,) = mistakes_of("verifier.kind=likelihood", f"verifier.model={tmp_path}")
+    assert "no end token" in mistake
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.models.verifier_model import load_classifier, load_verifier, lora_for_verifier
+from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, lora_for_verifier
 from pvg_hf.run.file_names import CHECKPOINTS, PAIRS, VALIDATION
 from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
@@ -40,13 +40,13 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     config = context.recipe.verifier
     source, revision = context.players.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
-    verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
+    verifier_input = VerifierInput.of(config, tokenizer.eos_token)
     files = context.folder.training_pools(context.round_index)
     pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
     heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
-    model = _initial_pair_verifier(context.players, context.round_index, tokenizer.pad_token_id)
+    model = _initial_pair_verifier(context.players, context.round_index, verifier_input, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
         args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
@@ -57,7 +57,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
         callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
     )
     is_continued = config.init == "warm" and context.round_index > 0  # the last round's verifier is trained further
-    if config.head == "new" and not is_continued:
+    if config.traits.has_score_head and config.head == "new" and not is_continued:
         # The same in every round, so that all rounds have the same initial weights (Kirchner et al. 2024).
         draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
     run_trainer(context, trainer, prefix="verifier")
@@ -111,14 +111,20 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
         raise ValueError(f"The verifier cannot be evaluated on D_V's held-out part: {err}{more}") from err
 
 
-def _initial_pair_verifier(players: PlayerLoader, round_index: int, pad_token_id: int):
+def _initial_pair_verifier(players: PlayerLoader, round_index: int, verifier_input: VerifierInput, pad_token_id: int):
     """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
     config = players.recipe.verifier
     dtype = players.dtype("verifier", is_precise=config.lora is None)
     last = players.last_verifier(round_index)
     if last is None:
         source, revision = players.initial_model("verifier")
-        model = load_classifier(source, revision=revision, dtype=dtype, quantization=config.quantization)
+        model = load_initial_verifier(
+            source,
+            revision=revision,
+            dtype=dtype,
+            quantization=config.quantization,
+            likelihood_scale=verifier_input.likelihood_scale,
+        )
     else:
         model, _ = load_verifier(last, dtype=dtype, is_trainable=True)
     model.config.get_text_config().pad_token_id = pad_token_id

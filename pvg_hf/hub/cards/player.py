@@ -32,6 +32,7 @@ PROVER_CARD = ("prover.md.jinja", "text-generation")
 # By `verifier.kind`: the template of the card, and the task under which the Hub lists the model.
 VERIFIER_CARDS = {
     "bradley_terry": ("verifier.md.jinja", "text-classification"),
+    "likelihood": ("verifier.md.jinja", "text-generation"),
     "score": ("score-verifier.md.jinja", "text-generation"),
 }
 

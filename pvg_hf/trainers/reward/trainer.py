@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
+from pvg_hf.models.likelihood import scores_by_likelihood
 from pvg_hf.models.score_head import (
     add_trained_head,
     check_classifier,
@@ -69,7 +70,9 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Hub id, folder, or a classifier with one logit. A trained classifier with several logits is refused.
+            Hub id, folder, or a classifier with one logit. A trained classifier with several logits is refused. A
+            language model of [`~pvg_hf.models.likelihood.score_by_likelihood`] takes token ids of
+            [`VerifierInput.encode`] with its `likelihood_scale`, and needs `verifier_input`.
         args ([`NoisyRewardConfig`], *optional*):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
@@ -149,7 +152,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         # In bfloat16, scores of one problem's solutions would tie.
         keep_head_precise(self.model)
         lift_adapter(self.model)
-        if not is_head_trained(self.model):
+        if not scores_by_likelihood(self.model) and not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 
     def _set_up_environments(self) -> None:
@@ -315,7 +318,8 @@ def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardC
 def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig) -> PreTrainedModel:
     """Return the classifier to train, without its weights if TRL will load them."""
     if not isinstance(model, str):
-        check_classifier(model)
+        if not scores_by_likelihood(model):
+            check_classifier(model)
         return model
     settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
     origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}

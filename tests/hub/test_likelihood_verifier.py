@@ -1,0 +1,31 @@
+"""A verifier that scores by likelihood, from its game to what its card does with it."""
+
+import pytest
+
+from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.core.integrity import read_json
+from pvg_hf.models.verifier_model import load_verifier
+from pvg_hf.run.folder import RunFolder
+
+
+def _play(folder, make_recipe, **changes) -> RunFolder:
+    play(load_recipe(make_recipe(folder, verifier__kind="likelihood", num_rounds=1, **changes)))
+    return RunFolder(folder / "game")
+
+
+def test_the_card_gives_the_scorers_score(hub, client, make_recipe, tmp_path):
+    run, row = _play(tmp_path, make_recipe), ("Box 7?", "#### 3")
+    expected = VerifierScorer.from_pretrained(run.verifier(0))([row[0]], [row[1]])[0]
+    client("push", str(run.root), 0)
+    card = hub.repo("game-verifier").files("round-000")["README.md"].decode()
+    assert client("run_card", card, f"score(*{row!r})") == pytest.approx(expected, abs=1e-5)
+    assert "mean log-probability" in card
+
+
+def test_a_language_models_adapter_is_trained_on_pairs(make_recipe, tmp_path):
+    run = _play(tmp_path, make_recipe, verifier__lora={"r": 2})
+    assert read_json(run.verifier(0) / "pairs.json")["pairs/num_pairs"] > 0
+    assert read_json(run.verifier(0) / "adapter_config.json")["task_type"] == "CAUSAL_LM"
+    model, _ = load_verifier(run.verifier(0))
+    moved = [tensor.abs().sum().item() for name, tensor in model.state_dict().items() if "lora_B" in name]
+    assert min(moved) > 0
