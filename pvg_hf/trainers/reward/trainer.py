@@ -144,6 +144,11 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         if not isinstance(args, NoisyRewardConfig):
             raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
         classifier = _checked_classifier(model, args)
+        if scores_by_likelihood(classifier) and verifier_input is None:
+            raise ValueError(
+                "A verifier that scores by likelihood takes token ids of `VerifierInput.encode`, which mark the place of the "
+                "solution; pass that `verifier_input`."
+            )
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
         super().__init__(model, args, peft_config=peft_config and add_trained_head(peft_config, classifier), **kwargs)
