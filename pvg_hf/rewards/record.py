@@ -135,7 +135,7 @@ REWARDS: dict[str, Reward] = {
     ),
     "acceptance": Reward(acceptance),
     "composite": Reward(composite, signals=GRADE_SIGNALS),
-    "gated": Reward(gated_multiplicative, signals=GRADE_SIGNALS),
+    "gated_multiplicative": Reward(gated_multiplicative, signals=GRADE_SIGNALS),
 }
 
 

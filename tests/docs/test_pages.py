@@ -228,7 +228,8 @@ def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_fil
     assert len(names["scores"]) == 2
     told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
     assert told - names["trainer"].evaluate().keys() == set()
-    trusted, invariant = _recipes("verifier-trainer.md")
+    trusted, invariant, by_likelihood = _recipes("verifier-trainer.md")
+    assert by_likelihood.verifier.kind == "likelihood"
     assert (trusted.rates.source, trusted.data.pairs, trusted.verifier.correction) == ("trusted", "all", "exact")
     assert invariant.verifier.invariance.method == "balanced+irmv1"
     penalty = load_regulariser("own_penalty:worst_risk")

@@ -83,7 +83,10 @@ def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_
 
 @pytest.mark.parametrize(
     ("reward", "options", "highest"),
-    [("composite", {"weights": {"test_pass_rate": 2.0, "acceptance_prob": 1.0}}, 3.0), ("gated", {"alpha": 0.5}, 1.0)],
+    [
+        ("composite", {"weights": {"test_pass_rate": 2.0, "acceptance_prob": 1.0}}, 3.0),
+        ("gated_multiplicative", {"alpha": 0.5}, 1.0),
+    ],
 )
 def test_a_prover_is_trained_and_judged_by_several_signals(reward, options, highest, play_phase):
     settings = {"reward": reward, "reward_options": options, "roles": "helpful_only"}

@@ -32,7 +32,7 @@ RECIPE = {
     "verifier": {"model": "functions", "max_steps": 1, "pairs_per_step": 4, "warmup_steps": 0},
     "prover": {
         "model": "functions",
-        "reward": "gated",
+        "reward": "gated_multiplicative",
         "reward_options": {"alpha": 0.2},
         "max_steps": 1,
         "prompts_per_step": 2,
@@ -118,10 +118,10 @@ def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_p
 @pytest.mark.slow
 def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_path):
     verifier = attacked_verifier(JudgedRun.open(whole.root).round(0))
-    settings = AttackSettings(rewards=["gated", "src"], seeds=[0], max_steps=2, num_problems=4)
+    settings = AttackSettings(rewards=["gated_multiplicative", "src"], seeds=[0], max_steps=2, num_problems=4)
     run_attacks([verifier], settings, tmp_path, Workforce(1))
     results = [AttackResult.read(tmp_path / attack.name) for attack in verifier.attacks(settings)]
-    assert [result.attack.reward for result in results] == ["gated", "src"]
+    assert [result.attack.reward for result in results] == ["gated_multiplicative", "src"]
     for result in results:
         assert 1 <= result.exploit.num_steps <= 2
         curve = result.curve()

@@ -22,8 +22,9 @@ def test_the_card_gives_the_scorers_score(hub, client, make_recipe, tmp_path):
     assert "mean log-probability" in card
 
 
-def test_a_language_models_adapter_is_trained_on_pairs(make_recipe, tmp_path):
-    run = _play(tmp_path, make_recipe, verifier__lora={"r": 2})
+def test_an_adapter_on_the_provers_own_base_is_trained_on_pairs(make_recipe, tmp_path):
+    adapters = {"r": 2}
+    run = _play(tmp_path, make_recipe, verifier__lora=adapters, verifier__shares_base=True, prover__lora=adapters)
     assert read_json(run.verifier(0) / "pairs.json")["pairs/num_pairs"] > 0
     assert read_json(run.verifier(0) / "adapter_config.json")["task_type"] == "CAUSAL_LM"
     model, _ = load_verifier(run.verifier(0))

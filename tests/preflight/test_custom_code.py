@@ -106,8 +106,8 @@ COMPOSITES = {
     "no weights": ("composite", {}, "`weights`"),
     "an unknown signal": ("composite", {"weights": {"certfied": 1.0}}, "Did you mean `certified`"),
     "a signal that the task lacks": ("composite", {"weights": {"certified": 1.0}}, "`certified` is NaN for 8 of 8"),
-    "gated, of a task without signals": ("gated", {"alpha": 0.5}, "is NaN for 8 of 8"),
-    "gated, alpha out of range": ("gated", {"alpha": 2.0}, "`alpha` is 2.0"),
+    "gated, of a task without signals": ("gated_multiplicative", {"alpha": 0.5}, "is NaN for 8 of 8"),
+    "gated, alpha out of range": ("gated_multiplicative", {"alpha": 2.0}, "`alpha` is 2.0"),
 }
 
 
@@ -122,7 +122,7 @@ def test_a_reward_of_several_signals_that_would_fail_in_the_prover_phase_is_a_mi
 def test_a_reward_of_several_signals_with_a_task_that_states_them(mistakes_of):
     task = "task.name=tests.support.recall_task:TestedRecallTask"
     weights = {"test_pass_rate": 2.0, "certified": 1.0, "dissimilarity": 1.0}
-    for reward, options in (("composite", {"weights": weights}), ("gated", {"alpha": 0.5})):
+    for reward, options in (("composite", {"weights": weights}), ("gated_multiplicative", {"alpha": 0.5})):
         assert mistakes_of(task, f"prover={json.dumps({'reward': reward, 'reward_options': options})}") == []
 
 

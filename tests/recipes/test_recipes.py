@@ -256,19 +256,23 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 def coder(tmp_path_factory, programs) -> Path:
     """A Qwen2 of two narrow layers with a chat template that writes honest and flawed programs, in place of the download."""
     task = load_task("mbpp", path=str(programs["mbpp"]), sandbox="none")
-    rows, prompts = task.problems("train").to_list(), PromptBuilder(task)
+    rows, prompts = task.problems("train").to_list(), PromptBuilder(task, sneaky_sees="honest_solution")
     programs_of = {
         row["problem_id"]: (row["reference"], flawed_sum(int(row["problem_id"].split("-")[-1]))) for row in rows
     }
-    texts = [prompts.text(row, role) + "".join(programs_of[row["problem_id"]]) for row in rows for role in Role]
+    asked = {
+        (row["problem_id"], role): prompts.text(row, role, honest_solution=row["reference"])
+        for row in rows
+        for role in Role
+    }
+    texts = [text + "".join(programs_of[problem_id]) for (problem_id, _), text in asked.items()]
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 128}, 600), texts, seed=0)
     tokenizer.chat_template = CHAT_TEMPLATE
     taught = [
-        {"prompt": prompts.render(prompts.text(row, role), tokenizer), "completion": program}
-        for row in rows
-        for role in Role
-        for program in programs_of[row["problem_id"]]
+        {"prompt": prompts.render(text, tokenizer), "completion": program}
+        for (problem_id, _), text in asked.items()
+        for program in programs_of[problem_id]
     ]
     folder = tmp_path_factory.mktemp("coder")
     settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
@@ -284,7 +288,7 @@ def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_pa
     small = [f"task.path={programs[name]}", "task.options={sandbox: none, num_train: null}", f"output_dir={tmp_path}"]
     small += [f"prover.model={coder}", f"verifier.model={coder}", "split.test_share=0.15"]
     # The small prover solves few problems, so the references are correct sides, too.
-    small += ["data.correct_source=both", "task.sneaky_sees=nothing"]
+    small += ["data.correct_source=both"]
     folder = play(load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small]))
     assert len(read_json(folder.state)["finished"]) == 5
     pool = pd.concat(map(pd.read_parquet, folder.pool(0).rglob("*.parquet")))

@@ -76,7 +76,7 @@ def test_options_of_a_reward_are_bound():
 
 def test_rewards_of_several_signals_read_the_label_through_the_certificate_only():
     """A certificate counts for the role that it proves, which depends on the label."""
-    gated, composite = REWARDS["gated"], REWARDS["composite"]
+    gated, composite = REWARDS["gated_multiplicative"], REWARDS["composite"]
     assert audit_noise_correction(partial(gated, alpha=0.5), 0.1, 0.1, signals=gated.signals).verdict == "real"
     without = partial(composite, weights={"test_pass_rate": 1.0, "acceptance_prob": 1.0})
     assert audit_noise_correction(without, 0.1, 0.1, signals=composite.signals).verdict == "nothing"

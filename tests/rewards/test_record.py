@@ -22,7 +22,7 @@ FORMULAS = Path(__file__).parents[2] / "docs" / "formulas.md"
         ("standardized_src", rewards.standardized_relative_convincingness),
         ("acceptance", rewards.acceptance),
         ("composite", rewards.composite),
-        ("gated", rewards.gated_multiplicative),
+        ("gated_multiplicative", rewards.gated_multiplicative),
     ],
 )
 def test_rewards_are_found_by_name(name, function):
@@ -97,12 +97,20 @@ def test_what_a_custom_reward_returns_is_checked(function, parts):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("gated", {}, "The reward `gated` needs `alpha`, which is not given; set it in `reward_options`."),
+        (
+            "gated_multiplicative",
+            {},
+            "The reward `gated_multiplicative` needs `alpha`, which is not given; set it in `reward_options`.",
+        ),
         ("composite", {}, "The reward `composite` needs `weights`, which is not given; set it in `reward_options`."),
-        ("gated", {"alpha": 0.1, "aplha": 0.2}, "The reward `gated` has no option `aplha`. Did you mean `alpha`?"),
+        (
+            "gated_multiplicative",
+            {"alpha": 0.1, "aplha": 0.2},
+            "The reward `gated_multiplicative` has no option `aplha`. Did you mean `alpha`?",
+        ),
         ("src", {"margin": 1}, "The reward `src` has no option `margin`. Known are `floor`, `score_scale`."),
     ],
-    ids=["gated", "composite", "misspelt", "an option too many"],
+    ids=["gated_multiplicative", "composite", "misspelt", "an option too many"],
 )
 def test_the_options_of_a_reward_are_checked(name, options, message):
     reward = load_reward(name)
@@ -136,7 +144,9 @@ def test_the_error_of_an_unknown_name_has_the_closest_one(name, closest):
 
 
 def test_the_error_of_a_name_like_no_other_lists_all():
-    with pytest.raises(ValueError, match=r"`zebra`.*`src`, `cgc`, .*`acceptance`, .*`gated`\. .*package\.module:Name"):
+    with pytest.raises(
+        ValueError, match=r"`zebra`.*`src`, `cgc`, .*`acceptance`, .*`gated_multiplicative`\. .*package\.module:Name"
+    ):
         load_reward("zebra")
 
 
@@ -155,7 +165,10 @@ def test_a_reward_is_relative_if_a_better_policy_does_not_raise_it(name):
     """Every score rises by 8: a group-relative reward is unchanged, one that adds the score itself is not."""
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
     passed = {"test_pass_rate": torch.ones(4), "certified": torch.ones(4), "similarity": torch.zeros(4)}
-    options = {"composite": {"weights": {"acceptance_prob": 1.0}}, "gated": {"alpha": 0.5, **passed}}.get(name, {})
+    options = {
+        "composite": {"weights": {"acceptance_prob": 1.0}},
+        "gated_multiplicative": {"alpha": 0.5, **passed},
+    }.get(name, {})
     before = load_reward(name)(scores, correct, sneaky, group_size=4, **options)
     after = load_reward(name)(scores + 8, correct, sneaky, group_size=4, **options)
     assert torch.equal(before, after) == REWARDS[name].is_relative

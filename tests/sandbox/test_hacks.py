@@ -24,7 +24,7 @@ def test_a_trick_does_not_pass(sandbox, hack):
 
 
 def test_an_honest_program_passes(sandbox):
-    function, script = "def double(x):\n    return 2 * x\n", "print(2 * int(input()))\n"
+    function, script = "def double(x):\n    return 2 * x\n", "n = int(input())\nprint(n)\nprint(2 * n)\n"
     found = [sandbox.run(function, [CALL], LIMITS)[0], sandbox.run(script, [SCRIPT], LIMITS)[0]]
     assert [result.outcome for result in found] == [CaseOutcome.PASSED] * 2
 

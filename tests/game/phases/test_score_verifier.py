@@ -184,8 +184,8 @@ def test_a_warm_verifier_continues_its_adapter_with_the_first_as_reference(make_
     ("changes", "message"),
     [
         ({"verifier__init": "head_only"}, "has no head; take `full` or `warm`"),
-        ({"verifier__loss": "cross_entropy"}, "`verifier.loss` is for `verifier.kind: bradley_terry`"),
-        ({"verifier__max_length": 7}, "`verifier.max_length` is for `verifier.kind: bradley_terry`"),
+        ({"verifier__loss": "cross_entropy"}, "`verifier.loss` is for a verifier that learns from pairs"),
+        ({"verifier__max_length": 7}, "`verifier.max_length` is for a verifier that learns from pairs"),
         ({"data__pairs": "all"}, "`data.pairs` chooses pairs"),
         ({"data__solutions_per_problem": 8}, "`data.solutions_per_problem` chooses pairs"),
         ({"verifier__save_steps": 2}, "set `verifier.score.eval_steps`"),

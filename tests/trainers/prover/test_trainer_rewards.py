@@ -317,12 +317,12 @@ def grade_with_signals(row: dict, solution: str) -> Grade:
             lambda rate, score, aligned: torch.where(rate >= 0.5, 2 * rate + 0.5, 0.0),
         ),
         (
-            "gated",
+            "gated_multiplicative",
             {"alpha": 0.5},
             lambda rate, score, aligned: torch.where(aligned, rate * (1 - 0.5 * 0.5) * score.sigmoid(), 0.0),
         ),
     ],
-    ids=["composite", "gated"],
+    ids=["composite", "gated_multiplicative"],
 )
 def test_a_reward_of_several_signals_reads_them_from_the_grades(reward, options, weigh, prover, tmp_path):
     settings = {"reward": reward, "reward_options": options, "max_steps": 1, "log_completions": True}
