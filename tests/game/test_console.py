@@ -151,6 +151,7 @@ def test_a_closed_pipe_is_not_an_error(repository):
     assert (process.communicate()[1], process.returncode) == (b"", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which makes the folders")
 def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
     """wandb makes two at import, and TRL imports wandb."""
@@ -175,6 +176,7 @@ def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
     assert list(tmp_path.glob("*wandb*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is None, reason="is about wandb")
 def test_wandb_can_still_be_imported(repository):
     program = (

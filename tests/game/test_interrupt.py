@@ -130,6 +130,7 @@ def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, referen
     assert differing(*runs) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_labelling_after_the_current_batch_of_proofs(tmp_path, make_score_recipe, score_run):
     folder = copy_until(score_run, tmp_path, "round-000/mint")
     order = {"recipe": make_score_recipe(tmp_path), "phase": "mint", "round_index": 0}

@@ -28,13 +28,13 @@ DEATHS = {
 }
 
 
-ONCE_IN_EVERY_PHASE = (*list(DEATHS)[:5], "verifier, all but finished")
+IN_A_CHECKPOINT_AND_BETWEEN_FILES = ("prover, in a checkpoint", "mint, between two files")
 
 
 @pytest.fixture(
     scope="module",
-    params=[ONCE_IN_EVERY_PHASE, pytest.param(tuple(DEATHS), marks=pytest.mark.slow)],
-    ids=["once in every phase", "at all moments"],
+    params=[IN_A_CHECKPOINT_AND_BETWEEN_FILES, pytest.param(tuple(DEATHS), marks=pytest.mark.slow)],
+    ids=["at two moments", "at all moments"],
 )
 def deaths(request) -> tuple[str, ...]:
     return request.param

@@ -217,6 +217,7 @@ def test_equal_solutions_of_both_roles_are_paid_for_once(tmp_path, game):
     assert costs == [2, 2, 2, 2, 0]
 
 
+@pytest.mark.slow
 def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path, make_recipe):
     """This includes budgets that were half spent when it was killed."""
     noise = {**NOISE, "checker": {**CHECKER, "budget": BUDGETS}}

@@ -30,8 +30,18 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     assert len(prover_steps(folder)) == 6
 
 
-@pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), {"r": 4}])
-@pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
+@pytest.mark.parametrize(
+    ("recovery", "lora"),
+    [
+        ("easier", {"r": 4}),
+        pytest.param("easier", None, marks=pytest.mark.slow),
+        *(
+            pytest.param(recovery, lora, marks=pytest.mark.slow)
+            for recovery in ("temperature", "supervised")
+            for lora in (None, {"r": 4})
+        ),
+    ],
+)
 def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginnings):
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery=recovery, prover__lora=lora)
     first, second = beginnings

@@ -104,6 +104,7 @@ def test_players_must_fit_the_world(values):
         open_world(load_message_recipe({**SMALL, **values}))
 
 
+@pytest.mark.slow
 def test_the_script(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small"}))

@@ -51,7 +51,13 @@ def small():
     }
 
 
-@pytest.mark.parametrize("player", BASE_MODELS)
+@pytest.mark.parametrize(
+    "player",
+    [
+        pytest.param(player, marks=pytest.mark.slow) if player.startswith("program") else player
+        for player in BASE_MODELS
+    ],
+)
 def test_equal_seeds_give_equal_models(small, player, tmp_path):
     trained = [
         train_base_model(replace(small[player], seed=seed), tmp_path / str(number), show_progress=False)

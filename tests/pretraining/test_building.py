@@ -54,6 +54,7 @@ def test_the_script_builds_a_model_and_its_card(tmp_path, repository, monkeypatc
     assert (built / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_the_large_verifier_has_the_provers_size_and_number_of_texts():
     large, prover = STUDY_MODELS["large-verifier"], BASE_MODELS["prover"]
     sizes = (

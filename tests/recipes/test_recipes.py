@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf import load_recipe, load_task, play
 from pvg_hf.config.player_sections import ScratchConfig
@@ -86,21 +87,23 @@ def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, programs, qwen, coder):
+def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, programs, untrained_qwen):
     assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     if recipe.task.name == "gsm8k":
         small = [f"task.path={problems}", "split.stratify_by=null"]
-        recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
+        recipe = load_recipe(
+            path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"]
+        )  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
     if recipe.task.name in ("mbpp", "apps"):
         small = [f"task.path={programs[recipe.task.name]}", "task.options={sandbox: none, num_train: null}"]
-        recipe = load_recipe(path, [*small, f"prover.model={coder}", f"verifier.model={coder}"])
+        recipe = load_recipe(path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"])
         recipe.prover.prompts_per_step = 4
     if recipe.task.name == "decimal_chain_sum":
         small = ["task.options={num_train: 2000, num_test: 20}"]
-        recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])
+        recipe = load_recipe(path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"])
     # vLLM, which few machines have, is no mistake in a plan for another one
     hardware = planned_hardware(recipe, CARDS["h100"] if recipe.prover.generation == "vllm_colocate" else None)
     assert check_recipe(recipe, GameProblems.load(recipe), hardware) == []
@@ -112,9 +115,9 @@ def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_script(p
     assert ("scripts/run_phases.py" in path.read_text().splitlines()[0]) == needs_processes
 
 
-def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(qwen, repository, tmp_path):
+def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(untrained_qwen, repository, tmp_path):
     small = ["task.options={num_train: 2000, num_test: 20}", f"output_dir={tmp_path}"]
-    small += [f"prover.model={qwen}", f"verifier.model={qwen}"]
+    small += [f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"]
     recipe = load_recipe(repository / "recipes/noise/systematic.yaml", small)
     plan = " ".join(describe_plan(recipe, CARDS["h100"]).split())
     assert "h100 (not measured)" in plan
@@ -208,34 +211,50 @@ def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, probl
     assert not list(folder.prover(0).glob("best-helpful*"))  # the helpful role stays as it is
 
 
-@pytest.fixture(scope="module")
-def qwen(tmp_path_factory, problems) -> Path:
-    """A Qwen2 of two narrow layers with a chat template, trained on the answer format, in place of the download."""
-    task = load_task("gsm8k", path=str(problems))
-    rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
-    texts = [prompts.text(row, role) + row["reference"] for row in rows for role in Role]
+def _small_qwen(texts: list[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A Qwen2 of two narrow layers with a chat template, in place of the download."""
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 128}, 600), texts, seed=0)
     tokenizer.chat_template = CHAT_TEMPLATE
-    taught = [
-        {"prompt": prompts.render(prompts.text(row, role), tokenizer), "completion": row["reference"]}
-        for row in rows
-        for role in Role
-    ]
-    folder = tmp_path_factory.mktemp("qwen")
+    return model, tokenizer
+
+
+def _taught(folder: Path, texts: list[str], asked: list[tuple[str, str]], prompts: PromptBuilder) -> Path:
+    """Save a small Qwen2 that was trained to answer prompts; `asked` has pairs of a prompt and an answer."""
+    model, tokenizer = _small_qwen(texts)
+    rows = [{"prompt": prompts.render(prompt, tokenizer), "completion": answer} for prompt, answer in asked]
     settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
-    fine_tune(model, tokenizer, Dataset.from_list(taught), settings)
+    fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
+@pytest.fixture(scope="module")
+def untrained_qwen(tmp_path_factory) -> Path:
+    """For plans, which read no weights."""
+    folder = tmp_path_factory.mktemp("untrained-qwen")
+    for part in _small_qwen(["def f(x):\n    return 1 + 2 - 3 * 4 / 567890\n#### "]):
+        part.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory, problems) -> Path:
+    """A small Qwen2 that was trained on the answer format."""
+    task = load_task("gsm8k", path=str(problems))
+    rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
+    asked = [(prompts.text(row, role), row["reference"]) for row in rows for role in Role]
+    return _taught(tmp_path_factory.mktemp("qwen"), ["".join(pair) for pair in asked], asked, prompts)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "quantized", "settings"),
     [
-        pytest.param("gsm8k", set(), ["prover.micro_batch_size=4"], marks=pytest.mark.slow),
+        ("gsm8k", set(), ["prover.micro_batch_size=4"]),
         ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
-        pytest.param("gsm8k-8gb", {"prover"}, [], marks=pytest.mark.slow),
+        ("gsm8k-8gb", {"prover"}, []),
     ],
 )
 def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
@@ -254,32 +273,17 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 
 @pytest.fixture(scope="module")
 def coder(tmp_path_factory, programs) -> Path:
-    """A Qwen2 of two narrow layers with a chat template that writes honest and flawed programs, in place of the download."""
+    """A small Qwen2 that writes honest and flawed programs."""
     task = load_task("mbpp", path=str(programs["mbpp"]), sandbox="none")
     rows, prompts = task.problems("train").to_list(), PromptBuilder(task, sneaky_sees="honest_solution")
-    programs_of = {
-        row["problem_id"]: (row["reference"], flawed_sum(int(row["problem_id"].split("-")[-1]))) for row in rows
-    }
-    asked = {
-        (row["problem_id"], role): prompts.text(row, role, honest_solution=row["reference"])
-        for row in rows
-        for role in Role
-    }
-    texts = [text + "".join(programs_of[problem_id]) for (problem_id, _), text in asked.items()]
-    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 128}, 600), texts, seed=0)
-    tokenizer.chat_template = CHAT_TEMPLATE
-    taught = [
-        {"prompt": prompts.render(text, tokenizer), "completion": program}
-        for (problem_id, _), text in asked.items()
-        for program in programs_of[problem_id]
-    ]
-    folder = tmp_path_factory.mktemp("coder")
-    settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
-    fine_tune(model, tokenizer, Dataset.from_list(taught), settings)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    asked, texts = [], []
+    for row in rows:
+        honest, flawed = row["reference"], flawed_sum(int(row["problem_id"].split("-")[-1]))
+        for role in Role:
+            text = prompts.text(row, role, honest_solution=honest)
+            asked += [(text, honest), (text, flawed)]
+            texts.append(text + honest + flawed)
+    return _taught(tmp_path_factory.mktemp("coder"), texts, asked, prompts)
 
 
 @pytest.mark.slow

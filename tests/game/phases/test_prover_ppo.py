@@ -54,9 +54,10 @@ def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     play_phase("mint", 0, **WITH_ADAPTERS, prover__roles="separate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [pytest.param(PPO, id="verifier", marks=pytest.mark.slow), pytest.param(WITH_ADAPTERS, id="adapter")],
+    [pytest.param(PPO, id="verifier"), pytest.param(WITH_ADAPTERS, id="adapter")],
 )
 def test_killed_in_a_step_it_resumes_to_the_same_bytes(changes, tmp_path, make_recipe, reference):
     file = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
