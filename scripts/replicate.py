@@ -9,7 +9,7 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
 evaluations of docs/evaluation.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
 have means over seeds with the change over the rounds, each round's figures, and every verifier on every prover's solutions.
-`OUTPUT_DIR/NAME-replication.json` has the raw figures.
+`OUTPUT_DIR/NAME-replication.json` has the raw figures, and `NAME-rounds` and `NAME-pools` there are plots of the means (PNG, SVG, PDF).
 """
 
 import sys

@@ -20,6 +20,8 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 from pvg_hf.run.shared_phases import begin_with
 from pvg_hf.sweep.cells import SweepFolder
+from pvg_hf.sweep.level_plots import save_plot
+from pvg_hf.sweep.replication_plots import plot_replication
 from pvg_hf.sweep.runner import CellsFailedError
 from pvg_hf.sweep.workers import finish_cells, log_ends
 
@@ -143,7 +145,7 @@ def _play_replicate(recipe: Recipe, beginning: str | None, game: Replicate) -> N
 
 def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str | None = None) -> str:
     """
-    Tabulate the games that have begun, and write `OUTPUT_DIR/NAME-replication.json`.
+    Tabulate the games that have begun, and write `OUTPUT_DIR/NAME-replication.json` and the plots of the means over seeds.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
@@ -160,6 +162,8 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
     """
     begun, runs = _begun_runs(recipe, seeds)
     write_json(Path(recipe.output_dir) / f"{recipe.name}-replication.json", [_raw_figures(run) for run in runs])
+    for plot in plot_replication(recipe.name, runs):
+        save_plot(plot, Path(recipe.output_dir))
     parts = [f"Means over {len(runs)} seed(s) with 95 % intervals by Student's t:", means_table(runs)]
     if against is not None:
         _, others = _begun_runs(replace(recipe, name=against), seeds)

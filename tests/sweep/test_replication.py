@@ -21,6 +21,7 @@ from pvg_hf.sweep.replication import (
     replicate_recipe,
     tabulate_replication,
 )
+from pvg_hf.sweep.replication_plots import plot_replication
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -47,6 +48,25 @@ def test_means_over_seeds_by_hand(make_run, tmp_path):
     figures = {**cells[0], **cells[1]}
     last = [figures[f"round/pools/accepted/round-001/{pool}"]["value"] for pool in ("base", "round-000", "round-001")]
     assert table[ACCEPTED_IN_ALL_POOLS][1].startswith(f"{sum(last) / 3:.3f}")
+
+
+def test_plots_show_the_means_of_rounds_that_all_seeds_have(make_run, run_template):
+    folder = make_run(2)
+    path = folder / "evaluation" / "round-001" / "metrics.json"
+    values = json.loads(path.read_text())
+    share = values["round/pools/accepted/round-001/base"]["value"]
+    values["round/pools/accepted/round-001/base"]["value"] = share - 0.2
+    path.write_text(json.dumps(values))
+    runs = [load_run(folder), load_run(run_template(3))]
+    rounds, pools = plot_replication("mine", runs)
+    assert (rounds.name, pools.name) == ("mine-rounds", "mine-pools")
+    accuracy, *_ = rounds.canvas.axes
+    assert [label.get_text() for label in accuracy.get_xticklabels()] == ["base", "0", "1"]
+    matrix, _ = pools.canvas.axes
+    assert len(matrix.texts) == 6  # two verifiers, the base and two provers
+    shown = {text.get_position(): text.get_text().split("\n")[0] for text in matrix.texts}
+    assert shown[0, 1] == f"{share - 0.1:.2f}"
+    assert list(plot_replication("mine", [replace(run, rounds=[]) for run in runs])) == []
 
 
 def drawn(sizes: dict[str, int], index: int) -> Judgement:
@@ -98,6 +118,10 @@ def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):
     assert "Means over 1 seed(s)" in text
     (raw,) = json.loads((tmp_path / f"{recipe.name}-replication.json").read_text())
     assert (raw["seed"], list(raw["rounds"])) == (3, ["0"])
+    assert {path.name for path in tmp_path.glob("*.png")} == {
+        f"{recipe.name}-rounds.png",
+        f"{recipe.name}-pools.png",
+    }
     replicate(recipe, [3])
     assert [path.stat().st_mtime_ns for path in weights] == before
 

@@ -1,7 +1,11 @@
 """Results by round: accuracy per role, completeness and soundness, verifier quality."""
 
-from matplotlib.axes import Axes
+from collections.abc import Callable
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from pvg_hf.core.figure import Figure
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.plots.style import (
     BLUE,
@@ -46,27 +50,37 @@ def plot_over_rounds(run: RunData) -> Plot | None:
     """Main figures by round, every point with its 95 % interval."""
     if not run.evaluated:
         return None
-    canvas = new_canvas(10.6, 4.4)  # inches
-    accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
-    _draw_accuracy(accuracy, run)
-    indices = [data.round_index for data in run.evaluated]
-    for axes, (title, lines) in zip(others, PANELS.items()):
-        for shift, (name, style) in zip(SHIFTS, lines):
-            draw_figures(axes, indices, [data.figure(name) for data in run.evaluated], shift=shift, **style)
-        if "accuracy" in title:
-            axes.axhline(0.5, color=GREY, linewidth=1, linestyle=":", label="chance")
-        _finish(axes, title, indices)
-    accuracy.set_ylabel("share")
+    figures = {data.round_index: data.figure for data in run.evaluated}
+    canvas = draw_rounds(lambda name, index: figures[index](name), list(figures))
     return Plot("rounds", "Results round by round", _caption(run), canvas, TERMS)
 
 
-def _draw_accuracy(axes: Axes, run: RunData) -> None:
-    first = run.evaluated[0]
-    indices = [BASE_ROUND, *(data.round_index for data in run.evaluated)]
+def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> Canvas:
+    """
+    Draw the main figures by round.
+
+    Args:
+        figure_of (`Callable[[str, int], Figure]`):
+            Returns a figure of a round by its name, e.g. `accuracy/helpful`.
+        rounds (`list[int]`):
+            Rounds, at least one, in their order.
+    """
+    canvas = new_canvas(10.6, 4.4)  # inches
+    accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
+    indices = [BASE_ROUND, *rounds]
     for shift, (role, style) in zip(SHIFTS, ROLE_STYLES.items()):
-        figures = [data.figure(f"accuracy/{role}") for data in run.evaluated]
-        draw_figures(axes, indices, [first.figure(f"base_accuracy/{role}"), *figures], shift=shift, **style)
-    _finish(axes, "accuracy on test problems", indices)
+        figures = [figure_of(f"base_accuracy/{role}", rounds[0])]
+        figures += [figure_of(f"accuracy/{role}", index) for index in rounds]
+        draw_figures(accuracy, indices, figures, shift=shift, **style)
+    _finish(accuracy, "accuracy on test problems", indices)
+    for axes, (title, lines) in zip(others, PANELS.items()):
+        for shift, (name, style) in zip(SHIFTS, lines):
+            draw_figures(axes, rounds, [figure_of(name, index) for index in rounds], shift=shift, **style)
+        if "accuracy" in title:
+            axes.axhline(0.5, color=GREY, linewidth=1, linestyle=":", label="chance")
+        _finish(axes, title, rounds)
+    accuracy.set_ylabel("share")
+    return canvas
 
 
 def _finish(axes: Axes, title: str, indices: list[int]) -> None:

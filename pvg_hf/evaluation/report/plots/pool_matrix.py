@@ -1,6 +1,7 @@
 """Verifiers x pools: the share of each pool's sneaky mistakes that each verifier accepts."""
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 
 from pvg_hf.core.figure import Figure
@@ -31,9 +32,21 @@ TERMS = {
 def plot_pool_matrix(run: RunData) -> Plot | None:
     """Shares as a matrix with a row per verifier and a column per pool, and as a line per pool."""
     cells = {key: figure for key, figure in pool_cells(run, "accepted").items() if figure.value is not None}
-    verifiers, pools = (sorted({key[index] for key in cells}) for index in (0, 1))
     if not cells:
         return None
+    return Plot("pools", "Does a later verifier accept fewer mistakes?", _caption(cells), draw_pools(cells), TERMS)
+
+
+def draw_pools(cells: Cells) -> Canvas:
+    """
+    Draw shares of accepted mistakes as a matrix and as lines.
+
+    Args:
+        cells (`dict[tuple[int, int], Figure]`):
+            Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's. All
+            have a value.
+    """
+    verifiers, pools = (sorted({key[index] for key in cells}) for index in (0, 1))
     width, height = 1.6 + 1.15 * len(pools), 1.3 + 0.75 * len(verifiers)
     if len(pools) <= MAX_BESIDE:
         canvas = new_canvas(width + 4.6, max(3.6, height))
@@ -43,7 +56,7 @@ def plot_pool_matrix(run: RunData) -> Plot | None:
         matrix, lines = canvas.subplots(2, 1, height_ratios=[height, 3.6])
     _draw_matrix(matrix, cells, verifiers, pools)
     _draw_lines(lines, cells, verifiers, pools)
-    return Plot("pools", "Does a later verifier accept fewer mistakes?", _caption(cells, pools), canvas, TERMS)
+    return canvas
 
 
 def _draw_matrix(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]) -> None:
@@ -78,9 +91,9 @@ def _draw_lines(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]
     legend_beside(axes)
 
 
-def _caption(cells: Cells, pools: list[int]) -> str:
-    counts = {pool: next(figure.n for (_, other), figure in sorted(cells.items()) if other == pool) for pool in pools}
-    numbers = ", ".join(f"{count:,} of {pool_heading(pool)}" for pool, count in counts.items())
+def _caption(cells: Cells) -> str:
+    counts = {pool: figure.n for (_, pool), figure in sorted(cells.items(), reverse=True)}
+    numbers = ", ".join(f"{counts[pool]:,} of {pool_heading(pool)}" for pool in sorted(counts))
     return (
         "Read a column downwards: a verifier that became more robust accepts fewer of the same mistakes. Values in "
         f"brackets and bars are 95 % intervals (bootstrap over problems). Sneaky mistakes: {numbers}."
