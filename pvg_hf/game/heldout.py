@@ -1,6 +1,6 @@
 """Evaluates a new verifier on its held-out problems, chooses its threshold, and refuses a degenerate verifier."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.export import CALIBRATION
+from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.run.file_names import HELDOUT
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
@@ -91,7 +92,8 @@ def score_heldout(
     """
     Score all held-out solutions and pairs, write `heldout.parquet` and `calibration.json`, and return a one-line summary.
 
-    The calibration holds the threshold, and the line from a score to the log-odds of being correct.
+    The calibration holds the threshold, and the line from a score to the log-odds of being correct. A likelihood, whose
+    scores have no natural zero, gets the bias that makes its threshold 0.
 
     Raises:
         DegenerateVerifierError: if the pair accuracy is below `watchdogs.min_pair_accuracy`, or all scores are equal.
@@ -106,9 +108,13 @@ def score_heldout(
 
     known, labels = _deciding_labels(context, verifier, answered)
     threshold = choose_threshold(known["score"].to_numpy(), labels)
+    bias = -threshold if context.recipe.verifier.traits.scores_by_likelihood else 0.0
+    rows, known, threshold = _shift(rows, bias), _shift(known, bias), threshold + bias
     # A process that still loads the verifier checks all files of its folder: none may be half written then.
     context.processes.wait_for_everyone()
     if context.processes.is_main_process:
+        if bias:
+            replace(VerifierInput.load(verifier), likelihood_bias=bias).save(verifier)
         rows.to_parquet(verifier / HELDOUT, write_page_checksum=True)
         line = fit_calibration(known["score"], labels)
         probability = {"slope": line.slope, "intercept": line.intercept}
@@ -118,6 +124,10 @@ def score_heldout(
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
+
+
+def _shift(rows: pd.DataFrame, bias: float) -> pd.DataFrame:
+    return rows.assign(score=rows["score"] + bias)
 
 
 def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

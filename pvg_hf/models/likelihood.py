@@ -18,8 +18,9 @@ class LikelihoodScore:
     """
     Mixin of a causal language model whose output is a score of a solution in place of logits over the vocabulary.
 
-    The score is the mean log-probability of the solution's tokens after the problem, times `likelihood_scale`: the
-    length-normalised reward of SimPO (Meng et al. 2024, 2405.14734), which needs no reference model. It is at most 0.
+    The score is the mean log-probability of the solution's tokens after the problem, times `likelihood_scale`, plus
+    `likelihood_bias`: the length-normalised reward of SimPO (Meng et al. 2024, 2405.14734), which needs no reference
+    model. It is at most `likelihood_bias`.
 
     A row of token ids is a problem, the mark `solution_mark`, and a solution with its end token. The first mark behind
     the first place is removed before the model reads the row, so that the mark only says where the solution begins.
@@ -27,11 +28,14 @@ class LikelihoodScore:
     Attributes:
         likelihood_scale (`float`):
             Factor of the mean log-probability, above 0.
+        likelihood_bias (`float`):
+            Added to the score.
         solution_mark (`int`):
             Id of the token before a solution.
     """
 
     likelihood_scale: float
+    likelihood_bias: float
     solution_mark: int
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **kwargs) -> SequenceClassifierOutput:
@@ -66,7 +70,7 @@ class LikelihoodScore:
         if not lengths.all():
             raise ValueError("A solution without tokens has no likelihood; end every input with the end token.")
         scores = self.likelihood_scale * (logprobs * is_solution).sum(dim=1) / lengths
-        return SequenceClassifierOutput(logits=scores[:, None])
+        return SequenceClassifierOutput(logits=scores[:, None] + self.likelihood_bias)
 
     def _find_solutions(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return the place of each row's mark, shape `(num_rows,)`. A first token may be the mark's token, too."""
@@ -79,7 +83,7 @@ class LikelihoodScore:
         return 1 + is_mark.int().argmax(dim=1)
 
 
-def score_by_likelihood(model: Model, *, scale: float, mark: int) -> Model:
+def score_by_likelihood(model: Model, *, scale: float, mark: int, bias: float = 0.0) -> Model:
     """
     Make a causal language model return scores of solutions, see [`LikelihoodScore`].
 
@@ -92,12 +96,14 @@ def score_by_likelihood(model: Model, *, scale: float, mark: int) -> Model:
             Factor of the mean log-probability, above 0.
         mark (`int`):
             Id of the token before a solution.
+        bias (`float`, defaults to 0):
+            Added to the score.
 
     Returns:
         The same model.
     """
     model.__class__ = _scoring_class(type(model))
-    model.likelihood_scale, model.solution_mark = scale, mark
+    model.likelihood_scale, model.likelihood_bias, model.solution_mark = scale, bias, mark
     model.config.num_labels = 1  # the number of outputs, as for a classifier
     return model
 

@@ -30,12 +30,15 @@ class VerifierInput:
         likelihood_scale (`float`, *optional*):
             For a verifier whose score is a likelihood, see [`~pvg_hf.models.likelihood.LikelihoodScore`]: factor of the
             mean log-probability. The tokenizer's end token then also stands before the solution, to mark its place.
+        likelihood_bias (`float`, defaults to 0):
+            Added to such a score. A game chooses it after the training, so that its acceptance threshold is 0.
     """
 
     template: str
     end_token: str | None
     max_length: int
     likelihood_scale: float | None = None
+    likelihood_bias: float = 0.0
 
     def __post_init__(self):
         try:

@@ -27,22 +27,28 @@ def load_verifier(
     Load a trained verifier from its folder: full weights, or an adapter (with its head, if it has one) on the base that
     it names.
     """
-    scale = VerifierInput.load(Path(folder)).likelihood_scale if is_verifier(Path(folder)) else None
+    saved = VerifierInput.load(Path(folder)) if is_verifier(Path(folder)) else None
+    score = {} if saved is None else {key: getattr(saved, key) for key in ("likelihood_scale", "likelihood_bias")}
     if not is_adapter(folder):
-        return load_initial_verifier(str(folder), dtype=dtype, likelihood_scale=scale), load_tokenizer(folder)
+        return load_initial_verifier(str(folder), dtype=dtype, **score), load_tokenizer(folder)
     adapter = read_adapter(folder, "verifier")
     base = load_initial_verifier(
         adapter.base_model_name_or_path,
         revision=adapter.revision,
         dtype=dtype,
         quantization=saved_quantization(folder),
-        likelihood_scale=scale,
+        **score,
     )
     return attach_adapter(base, folder, adapter, is_trainable=is_trainable), load_tokenizer(folder)
 
 
 def load_initial_verifier(
-    source: str, *, revision: str | None = None, likelihood_scale: float | None = None, **kwargs
+    source: str,
+    *,
+    revision: str | None = None,
+    likelihood_scale: float | None = None,
+    likelihood_bias: float = 0.0,
+    **kwargs,
 ) -> PreTrainedModel:
     """
     Load the weights that a verifier starts from.
@@ -54,13 +60,16 @@ def load_initial_verifier(
             Branch, tag or commit on the Hub.
         likelihood_scale (`float`, *optional*):
             Scale of a verifier that scores by likelihood. By default, the verifier is a classifier.
+        likelihood_bias (`float`, defaults to 0):
+            Added to the score of a verifier that scores by likelihood.
         kwargs:
             `dtype` and `quantization`, as for [`load_classifier`].
     """
     if likelihood_scale is None:
         return load_classifier(source, revision=revision, **kwargs)
     model = load_causal_lm(source, revision=revision, **kwargs)
-    return score_by_likelihood(model, scale=likelihood_scale, mark=load_tokenizer(source, revision).eos_token_id)
+    mark = load_tokenizer(source, revision).eos_token_id
+    return score_by_likelihood(model, scale=likelihood_scale, mark=mark, bias=likelihood_bias)
 
 
 def load_classifier(

@@ -1,5 +1,6 @@
 """A verifier that scores by likelihood, from its game to what its card does with it."""
 
+import pandas as pd
 import pytest
 
 from pvg_hf import VerifierScorer, load_recipe, play
@@ -20,6 +21,16 @@ def test_the_card_gives_the_scorers_score(hub, client, make_recipe, tmp_path):
     card = hub.repo("game-verifier").files("round-000")["README.md"].decode()
     assert client("run_card", card, f"score(*{row!r})") == pytest.approx(expected, abs=1e-5)
     assert "mean log-probability" in card
+
+
+def test_the_threshold_is_zero_and_the_stored_scores_are_those_of_the_loaded_verifier(make_recipe, tmp_path):
+    run = _play(tmp_path, make_recipe)
+    assert read_json(run.verifier(0) / "calibration.json")["threshold"] == 0
+    assert read_json(run.verifier(0) / "verifier_input.json")["likelihood_bias"] > 0  # log-probabilities are below 0
+    rows = pd.read_parquet(run.verifier(0) / "heldout.parquet")
+    found = VerifierScorer.from_pretrained(run.verifier(0))(rows["problem"].tolist(), rows["solution"].tolist())
+    assert found == pytest.approx(rows["score"].tolist(), abs=1e-4)
+    assert min(found) < 0 < max(found)
 
 
 def test_an_adapter_on_the_provers_own_base_is_trained_on_pairs(make_recipe, tmp_path):

@@ -1,5 +1,7 @@
 """A language model as a verifier: the scaled mean log-probability of a solution's tokens."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from peft import get_peft_model
@@ -45,6 +47,14 @@ def test_the_score_is_the_mean_log_probability_of_the_solutions_tokens(model, to
     expected = judge(PROBLEMS, [solution + tokenizer.eos_token for solution in SOLUTIONS])
     assert found == pytest.approx([SCALE * value for value in expected], abs=1e-4)
     assert max(found) < 0
+
+
+def test_the_bias_is_added_to_the_score_and_is_loaded_with_the_weights(model, tokenizer, verifier_input, tmp_path):
+    plain = VerifierScorer(model, tokenizer, verifier_input)(PROBLEMS, SOLUTIONS)
+    model.save_pretrained(tmp_path)
+    replace(verifier_input, likelihood_bias=2.5).save_with(tokenizer, tmp_path)
+    found = VerifierScorer.from_pretrained(tmp_path)(PROBLEMS, SOLUTIONS)
+    assert found == pytest.approx([score + 2.5 for score in plain], abs=1e-4)
 
 
 def test_only_the_first_mark_after_the_first_token_is_the_solutions(model, tokenizer):
