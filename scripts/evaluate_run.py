@@ -5,6 +5,7 @@ Evaluate finished rounds of a run with evaluations that need the players (docs/e
     python scripts/evaluate_run.py runs/quickstart --round 1 --only best_of_n
     python scripts/evaluate_run.py runs/quickstart --only best_of_n best_of_n.num_samples=2560
     python scripts/evaluate_run.py runs/quickstart --only attacks "attacks.rewards=[src]" --workers 2
+    python scripts/evaluate_run.py --list
 
 Results are stored in the run's folder, in judging/NAME/round-000, and are part of its metrics, report and app. The same command
 resumes a stopped evaluation. A run that was pulled from the Hub is evaluated in the same way.
@@ -18,7 +19,7 @@ from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 def main() -> int:
     parser = ScriptParser(__doc__)
-    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("run", nargs="?", type=Path, help="the run's folder")
     parser.add_argument("overrides", nargs="*", metavar="NAME.key=value", help="settings of the evaluations")
     parser.add_argument(
         "--round", type=read_round, default="all", dest="round_index", metavar="K", help="a round, from 0, or `all`"
@@ -46,6 +47,8 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    if arguments.run is None and not arguments.is_list:
+        parser.error("a run's folder is required, unless `--list` is given.")
     if arguments.workers is not None and arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.

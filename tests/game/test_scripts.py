@@ -56,6 +56,21 @@ def test_a_folder_that_cannot_be_made_is_an_error_in_one_line(reference, reposit
     assert capsys.readouterr().err.startswith("error: [Errno 20] Not a directory: '/dev/null/out")
 
 
+def test_evaluations_are_listed_without_a_run(repository, monkeypatch, capsys):
+    script = str(repository / "scripts" / "evaluate_run.py")
+    monkeypatch.setattr(sys, "argv", [script, "--list"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
+    assert "best_of_n.num_samples=256" in capsys.readouterr().out
+
+    monkeypatch.setattr(sys, "argv", [script])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 2
+    assert "a run's folder is required" in capsys.readouterr().err
+
+
 def test_players_are_found_by_their_paths(reference):
     assert reference.player("verifier", 0) == reference.verifier(0)
     assert reference.player("prover") == reference.prover(1)
