@@ -28,8 +28,10 @@ class RoomyLayer(DynamicLayer):
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
         if self._buffers is None or self._buffers[0].shape[-2] < end:
+            every_row = torch.arange(len(key_states), device=self.device)
             self._buffers = tuple(
-                _grow(old, new, end + ROOM) for old, new in ((self.keys, key_states), (self.values, value_states))
+                _move(old, every_row, like=new, capacity=end + ROOM)
+                for old, new in ((self.keys, key_states), (self.values, value_states))
             )
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, start:end] = new
@@ -38,15 +40,17 @@ class RoomyLayer(DynamicLayer):
 
     def select(self, rows: torch.Tensor) -> None:
         """Keep `rows` of the batch, in this order and with repetitions."""
-        self.batch_select_indices(rows)
-        self._buffers = None
+        length = self.get_seq_length()
+        states = (self.keys, self.values)
+        self._buffers = tuple(_move(old, rows, like=old, capacity=length + ROOM) for old in states)
+        self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
 
 
-def _grow(old: torch.Tensor, new: torch.Tensor, num_tokens: int) -> torch.Tensor:
-    rows, heads, _, width = new.shape
-    buffer = new.new_empty(rows, heads, num_tokens, width)
+def _move(old: torch.Tensor, rows: torch.Tensor, *, like: torch.Tensor, capacity: int) -> torch.Tensor:
+    """Return a buffer for `capacity` tokens, with heads, width and type of `like`, that begins with `rows` of `old`."""
+    buffer = like.new_empty(len(rows), like.shape[1], capacity, like.shape[3])
     if old.numel():
-        buffer[:, :, : old.shape[-2]] = old
+        torch.index_select(old, 0, rows, out=buffer[:, :, : old.shape[-2]])
     return buffer
 
 
