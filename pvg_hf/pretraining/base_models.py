@@ -32,8 +32,8 @@ class BaseModelConfig:
         name (`str`):
             Folder under `pvg_hf/assets`.
         texts (`str`):
-            Kind of training texts: `solutions` after the prompt of a role, for a prover; `texts` as a verifier reads
-            them; `evaluations` of proofs and of analyses, for a score verifier; `programs` and `program_texts`, for a prover
+            Kind of training texts: `solutions` after the prompt of a role, for a prover; `shown_solutions`, the same with a
+            correct solution in some of the sneaky role's prompts; `texts` as a verifier reads them; `evaluations` of proofs and of analyses, for a score verifier; `programs` and `program_texts`, for a prover
             and a verifier of the task `functions`.
         hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
             Sizes of a Llama with tied embeddings.
@@ -132,10 +132,23 @@ BASE_MODELS = {
 
 STUDY_MODELS = {
     "large-verifier": BaseModelConfig("arithmetic-verifier-large", "texts", 128, 4, 4, 256, num_steps=16_000),
+    "sequential-prover": BaseModelConfig(
+        "arithmetic-prover-sequential",
+        "shown_solutions",
+        128,
+        4,
+        4,
+        256,
+        num_steps=2000,
+        learning_rate=3e-4,
+        matrix_learning_rate=0.002,
+        continues=True,
+    ),
 }
 """
 Models for experiments, which do not ship: a verifier with the size, the number of texts and so the pretraining compute of
-the prover (docs/experiments/dynamics.md).
+the prover, and the prover with further training on prompts that show the sneaky role a correct solution
+(docs/experiments/dynamics.md).
 """
 
 CHECKPOINT_STEPS = 500

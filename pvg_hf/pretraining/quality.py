@@ -8,6 +8,7 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.config.sections import SneakySees
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.sampling import Sampler, iterate_samples
@@ -34,6 +35,7 @@ def measure(
     """
     measures = {
         "solutions": _solutions,
+        "shown_solutions": _shown_solutions,
         "texts": _likelihoods,
         "evaluations": _evaluations_by_kind,
         "programs": _programs,
@@ -112,6 +114,19 @@ def _solutions(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_
     return figures
 
 
+def _shown_solutions(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
+) -> dict[str, float]:
+    """Measure what `_solutions` does, and the share of correct solutions where the sneaky role's prompt shows one."""
+    sampler = Sampler(model, tokenizer, max_new_tokens=128, prompts_per_batch=100)
+    task = ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
+    correct = list(_grades(task, sampler, Role.SNEAKY, sneaky_sees="honest_solution"))
+    return {
+        **_solutions(model, tokenizer, num_problems),
+        "correct, role sneaky, shown a correct solution": np.mean(correct).item(),
+    }
+
+
 def _programs(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int) -> dict[str, float]:
     """Measure the share of correct programs for each role, with one sample per problem at temperature 1."""
     sampler = Sampler(model, tokenizer, max_new_tokens=128, prompts_per_batch=100)
@@ -177,9 +192,9 @@ def _num_correct_texts(task: ArithmeticTask, sampler: Sampler, num_samples: int)
             yield len({sample.text for sample in drawn if task.grade(problems[index], sample.text).correct})
 
 
-def _grades(task: Task, sampler: Sampler, role: Role) -> Iterator[bool]:
-    problems = task.problems("test").to_list()
-    prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
+def _grades(task: Task, sampler: Sampler, role: Role, *, sneaky_sees: SneakySees = "nothing") -> Iterator[bool]:
+    problems, builder = task.problems("test").to_list(), PromptBuilder(task, sneaky_sees=sneaky_sees)
+    prompts = [builder.text(problem, role, honest_solution=problem["reference"]) for problem in problems]
 
     def rngs(index: int) -> list[np.random.Generator]:
         return [derive_rng(0, "accuracy", role, problems[index]["problem"])]

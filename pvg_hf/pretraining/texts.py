@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
-from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES
+from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES, sample_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, ProgramText, sample_program_text
 from pvg_hf.tasks.functions.task import FunctionsTask
@@ -110,6 +111,26 @@ def _solution_rows(
         yield _answered_row(tokenizer, {"prompt": prompt, "completion": solution})
 
 
+def _shown_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
+) -> Iterator[Row]:
+    """
+    Yield solutions as `_solution_rows` does, with a correct solution in half of the sneaky role's prompts.
+
+    They continue a training, so that all have the distribution of the curriculum's last stage.
+    """
+    task, corpus = ArithmeticTask(), CURRICULUM[-1].corpus(max_difficulty)
+    plain, showing = (PromptBuilder(task, sneaky_sees=shows) for shows in ("nothing", "honest_solution"))
+    for _ in range(num_rows):
+        puzzle, role, solution = sample_text(rng, corpus)
+        problem = {"problem": puzzle.text, "reference": ""}
+        if role is Role.SNEAKY and rng.random() < 0.5:
+            prompt = showing.text(problem, role, honest_solution=sample_solution(rng, puzzle, styles=corpus.styles))
+        else:
+            prompt = plain.text(problem, role)
+        yield _answered_row(tokenizer, {"prompt": prompt, "completion": solution})
+
+
 def _text_rows(
     tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
@@ -173,6 +194,7 @@ def _row(tokenizer: PreTrainedTokenizerBase, segments: list[tuple[str, bool]]) -
 
 WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, Stage, int], Iterator[Row]]] = {
     "solutions": _solution_rows,
+    "shown_solutions": _shown_rows,
     "texts": _text_rows,
     "evaluations": _evaluation_rows,
     "programs": _program_rows,

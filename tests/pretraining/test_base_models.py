@@ -17,6 +17,7 @@ from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.base_models import (
     BASE_MODELS,
+    STUDY_MODELS,
     Built,
     _rows_in_order,
     initial_model,
@@ -26,7 +27,7 @@ from pvg_hf.pretraining.base_models import (
 from pvg_hf.pretraining.judges import JUDGES
 from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.quality import _lowest_logprobs, measure
-from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
+from pvg_hf.pretraining.texts import BATCHES_PER_BUCKET, CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, sample_program_text
@@ -131,12 +132,32 @@ def test_models_to_build_are_chosen_by_their_names():
         assert choose_configs(name) == ([], [judge])
 
 
+def test_half_of_the_sequential_provers_sneaky_prompts_show_a_correct_solution():
+    config = replace(STUDY_MODELS["sequential-prover"], num_steps=BATCHES_PER_BUCKET, batch_size=24)
+    tokenizer, seen = config.build_tokenizer(), Counter()
+    for row in _rows_in_order(config):
+        hidden = [token for token, label in zip(row["input_ids"], row["labels"], strict=True) if label == NOT_LEARNED]
+        lines = tokenizer.decode(hidden).splitlines()
+        question = next(index for index, line in enumerate(lines) if line.endswith("?"))
+        role, shown = lines[-1], lines[question + 1 : -1]
+        seen[role, bool(shown)] += 1
+        if shown:
+            puzzle = puzzle_of("\n".join(lines[: question + 1]))
+            assert check_solution(puzzle, "\n".join(shown)).flaws == ()
+    shows, hides = seen.pop(("sneaky solution:", True)), seen.pop(("sneaky solution:", False))
+    # About 128 of 384 texts are sneaky; 3.3 standard deviations of a fair coin are less than 3.3 * sqrt(n) / 2.
+    assert abs(shows - hides) < 3.3 * (shows + hides) ** 0.5
+    assert shows + hides > 60
+    assert all(not is_shown for _, is_shown in seen)
+
+
 def test_only_a_base_model_continues_another():
     start = Path("an/earlier/model")
     models, _ = choose_configs("score-verifier", start=start)
     assert [config.start for config in models] == [start]
-    with pytest.raises(ValueError, match="--start"):
-        choose_configs("score-verifier")
+    for player in ("score-verifier", "sequential-prover"):
+        with pytest.raises(ValueError, match="--start"):
+            choose_configs(player)
     for player in ("all", *JUDGES):
         with pytest.raises(ValueError, match=player):
             choose_configs(player, start=start)
