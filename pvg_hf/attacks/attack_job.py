@@ -11,7 +11,6 @@ from pvg_hf.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.attacks.fresh_attacker import AttackResult, check_attacker, describe_exploit, play_attack
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.units import show_seconds
-from pvg_hf.data.problems import GameProblems
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.sweep.workers import default_workers, finish_cells, log_ends
 
@@ -77,7 +76,7 @@ def run_attacks(
     """
     planned = {attack: verifier for verifier in verifiers for attack in verifier.attacks(settings)}
     todo = sorted((attack for attack in planned if not (root / attack.name).exists()), key=lambda a: (a.seed, a))
-    _check(planned, todo)
+    _check(planned, todo, settings)
     root.mkdir(parents=True, exist_ok=True)
     work = partial(_play, {verifier.round_index: verifier for verifier in verifiers}, settings, root)
     num_workers = workforce.num_workers or default_workers(verifiers[0].recipe)
@@ -91,13 +90,13 @@ def run_attacks(
     return results
 
 
-def _check(planned: dict[Attack, AttackedVerifier], todo: Sequence[Attack]) -> None:
+def _check(planned: dict[Attack, AttackedVerifier], todo: Sequence[Attack], settings: AttackSettings) -> None:
     """Refuse settings that cannot be trained, once for each reward and algorithm, before anything is trained."""
     kinds = {(attack.reward, attack.algorithm): attack for attack in reversed(todo)}
     for attack in kinds.values():
-        recipe = planned[attack].attacker_recipe(attack)
+        recipe = planned[attack].attacker_recipe(attack, settings)
         check_attacker(recipe)
-        refuse_mistakes(recipe, GameProblems.load(planned[attack].recipe))
+        refuse_mistakes(recipe, planned[attack].problems(settings))
 
 
 def _play(verifiers: dict[int, AttackedVerifier], settings: AttackSettings, root: Path, attack: Attack) -> None:

@@ -15,7 +15,6 @@ from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.files import remove, replacing, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
-from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.exploit import Exploit, find_exploit
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -102,8 +101,8 @@ def play_attack(verifier: AttackedVerifier, settings: AttackSettings, root: Path
     target, started = root / attack.name, time.monotonic()
     if target.exists():
         return AttackResult.read(target)
-    recipe, stop = verifier.attacker_recipe(attack), StopRequest()
-    problems = GameProblems.load(verifier.recipe)
+    recipe, stop = verifier.attacker_recipe(attack, settings), StopRequest()
+    problems = verifier.problems(settings)
     with ExitStack() as stack:
         stack.enter_context(naming_full_disk(root))
         stack.enter_context(stop.listening())

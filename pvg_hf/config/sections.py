@@ -459,6 +459,16 @@ class AttackSettings:
     num_problems: Count = Field(
         50, description="Test problems that each trained attacker solves once, for the texts of the attack."
     )
+    sneaky_sees: SneakySees | None = Field(
+        None,
+        description="What the attackers are shown in addition to the problem, as `task.sneaky_sees`; by default what the sneaky role "
+        "of the round is shown.",
+    )
+    ema: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None,
+        description="Weight of the newest step in the moving averages of the criterion of an exploit; by default that of the game's "
+        "own prover phases (`stopping.ema`). An average with a small weight lags: it needs about 3 / `ema` steps to follow.",
+    )
 
 
 @section

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,16 @@ def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) 
             files[name] = {"size": path.stat().st_size, "sha256": _digest(path)}
     text = json.dumps(seal({"files": files, **notes}), indent=1, sort_keys=True) + "\n"
     write_text(folder / DIGESTS, text)
+
+
+def digest_files(paths: Iterable[Path]) -> str:
+    """Return a hash of the names and bytes of files, in their order and independent of their folder."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in paths:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=32)).digest()
+        digest.update(path.name.encode() + content)
+    return digest.hexdigest()
 
 
 def read_digests(folder: Path) -> dict[str, Any] | None:

@@ -76,14 +76,15 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
             One value per seed; NaN if a seed has none.
 
     Returns:
-        `Figure`: `n` is the number of values; a single one has no interval.
+        `Figure`: `n` is the number of values. There is no interval for a single value, or for equal ones, which do not show that
+        there is no spread.
     """
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
     if not len(known):
         return EMPTY
-    if len(known) == 1:
-        return Figure(float(known[0]), None, None, 1)
+    if np.ptp(known) == 0:
+        return Figure(float(known[0]), None, None, len(known))
     low, high = DescrStatsW(known).tconfint_mean(ALPHA)
     return Figure(float(known.mean()), float(low), float(high), len(known))
 

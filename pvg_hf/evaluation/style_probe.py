@@ -47,8 +47,12 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
         - `explained_within/all`: the share that style explains of the scores less the mean of the correct or of the
           incorrect solutions, i.e. beyond correctness;
         - `auc/score`, `auc/style` and `auc/rest`: P(a correct solution is above an incorrect one) by the scores, by
-          what style predicts of them, and by the scores less that. A verifier that checks has a high `auc/rest`; one
-          that sees only style has .5.
+          what style predicts of them, and by the scores less that. `auc/style` has no value unless `explained/all` is
+          clearly above 0, because what is fitted to noise has an arbitrary direction.
+
+        Correct and incorrect solutions may differ in style. The scores of a perfect checker are then explained by style, too,
+        so that only `explained_within/all` tells a verifier that reads style from one that checks. The regression shrinks, so
+        that `auc/rest` can be above .5 for a verifier that reads nothing but style.
     """
     names = [*(f"explained/{name}" for name in (*FEATURE_GROUPS, "all", "correct")), "explained_within/all"]
     names += ["auc/score", "auc/style", "auc/rest"]
@@ -64,15 +68,17 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
     figures = {f"explained/{name}": _explained(scores, values) for name, values in predicted.items()}
     figures["explained/correct"] = _explained(scores, _class_means(scores, correct))
     figures["explained_within/all"] = _explained(within, _predict(features["all"], within, folds))
+    found = {
+        name: bootstrap_statistic(
+            statistic, rows["problem_id"], seed=derive_seed(seed, "style"), num_resamples=num_resamples
+        )
+        for name, statistic in figures.items()
+    }
+    explained = found["explained/all"].low
     return {
-        **{
-            name: bootstrap_statistic(
-                statistic, rows["problem_id"], seed=derive_seed(seed, "style"), num_resamples=num_resamples
-            )
-            for name, statistic in figures.items()
-        },
+        **found,
         "auc/score": _auc(rows, scores),
-        "auc/style": _auc(rows, predicted["all"]),
+        "auc/style": _auc(rows, predicted["all"]) if explained is not None and explained > 0 else EMPTY,
         "auc/rest": _auc(rows, scores - predicted["all"]),
     }
 

@@ -24,6 +24,7 @@ from pvg_hf.judging.trained_attacks import judge_attacks, train_attackers
 from pvg_hf.judging.untrained_attacks import (
     RegressionSettings,
     UntrainedAttackSettings,
+    digest_found_attacks,
     judge_regression,
     judge_untrained_attacks,
 )
@@ -50,6 +51,9 @@ class RoundEvaluation:
             Explanations of the figures' names, for the report.
         is_costly (`bool`):
             Whether it takes as long as a game; it then runs only if it is named.
+        inputs (`Callable`, *optional*):
+            `(round) -> str`, a hash of the results of other evaluations that it reads. A stored result is computed again if
+            they have changed.
         prepare (`Callable`, *optional*):
             `(rounds, workforce) -> None`, called before rounds are judged with a list of `(round, settings)`, one for
             each round that is not finished: work that is done for all of them together.
@@ -61,6 +65,7 @@ class RoundEvaluation:
     phases: tuple[str, ...]
     terms: dict[str, str] = field(default_factory=dict)
     is_costly: bool = False
+    inputs: Callable[[JudgedRound], str] | None = None
     prepare: Callable[[Sequence[tuple[JudgedRound, Any]], Workforce], None] | None = None
 
 
@@ -114,6 +119,7 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
         judge=judge_regression,
         settings=RegressionSettings,
         phases=("verifier",),
+        inputs=digest_found_attacks,
         terms={
             "accepted": "share of the texts that fooled an earlier round's verifier that this round's verifier accepts, too."
         },

@@ -128,6 +128,8 @@ def _evaluate_rounds(
                 remove(target)
                 remove(partial_of(target))
         settings = {k: _settings_for(name, evaluation, target, stated) for k, target in targets.items()}
+        for judged in rounds:
+            _remove_outdated(evaluation, judged, targets[judged.round_index])
         todo = [judged for judged in rounds if not targets[judged.round_index].exists()]
         for judged in todo:  # before anything is computed, so that a resumed evaluation finds its settings
             write_json(partial_of(targets[judged.round_index]) / SETTINGS_FILE, asdict(settings[judged.round_index]))
@@ -140,13 +142,28 @@ def _evaluate_rounds(
     return [Judgement.read(target) for target in targets.values()]
 
 
+def _remove_outdated(evaluation: RoundEvaluation, judged: JudgedRound, target: Path) -> None:
+    """Remove a stored result if the results of other evaluations that it has read have changed."""
+    if evaluation.inputs is None or not target.exists() or Judgement.read(target).inputs == evaluation.inputs(judged):
+        return
+    logger.info("%s is computed again: what it reads has changed.", target)
+    remove(target)
+
+
 def _judge(name: str, evaluation: RoundEvaluation, judged: JudgedRound, settings: Any, target: Path) -> None:
     started = time.monotonic()
     with staged(target, is_main=True) as output, recording(output, 1, is_main=True) as record:
         figures = dict(evaluation.judge(judged, settings, output))
         seconds = record.seconds + time.monotonic() - started
         result = Judgement(
-            name, judged.round_index, evaluation.title, evaluation.terms, figures, asdict(settings), seconds
+            name,
+            judged.round_index,
+            evaluation.title,
+            evaluation.terms,
+            figures,
+            asdict(settings),
+            seconds,
+            inputs=evaluation.inputs and evaluation.inputs(judged),
         )
         result.write(output)
         record.summary = f"{len(figures)} figures"

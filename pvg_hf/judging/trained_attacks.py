@@ -76,7 +76,5 @@ def _attackers(folder: RunFolder) -> Path:
 
 def _results(judged: JudgedRound, settings: AttackSettings) -> list[AttackResult]:
     """Finished attacks on a round's verifier; fewer than all of them for a round that was not attacked."""
-    folder, recipe = judged.folder, judged.recipe
-    verifier = AttackedVerifier(judged.round_index, folder.verifier(judged.round_index), folder.models, recipe)
-    places = [_attackers(folder) / attack.name for attack in verifier.attacks(settings)]
+    places = [_attackers(judged.folder) / attack.name for attack in attacked_verifier(judged).attacks(settings)]
     return [AttackResult.read(place) for place in places if place.exists()]

@@ -11,6 +11,7 @@ from pvg_hf.attacks.untrained import acceptance_by_family, attack_texts, score_t
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
+from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.best_of_n import share_with_a_hit
@@ -116,12 +117,21 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
     return figures
 
 
-def _found(judged: JudgedRound, round_index: int) -> pd.DataFrame:
-    """Attacks that fooled the verifier of a round, by all evaluations."""
+def digest_found_attacks(judged: JudgedRound) -> str:
+    """Return a hash of the attacks that `judge_regression` reads for a round."""
+    return digest_files(path for k in range(judged.round_index) for path in _found_files(judged, k))
+
+
+def _found_files(judged: JudgedRound, round_index: int) -> list[Path]:
     files = [
         judgement_folder(judged.folder, name, round_index) / FOUND_ATTACKS for name in ("untrained_attacks", "attacks")
     ]
-    found = [pd.read_parquet(file) for file in files if file.exists()]
+    return [file for file in files if file.exists()]
+
+
+def _found(judged: JudgedRound, round_index: int) -> pd.DataFrame:
+    """Attacks that fooled the verifier of a round, by all evaluations."""
+    found = [pd.read_parquet(file) for file in _found_files(judged, round_index)]
     rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=ATTACK_COLUMNS)
     return rows.drop_duplicates(["problem_id", "solution"]).assign(round_index=round_index)
 

@@ -38,6 +38,8 @@ class Judgement:
             Settings that it was computed with.
         seconds (`float`):
             Duration over all starts.
+        inputs (`str`, *optional*):
+            Hash of the results of other evaluations that it has read, if any.
         folder (`Path`, *optional*):
             Folder with further files, such as tables; `None` before the result is written.
     """
@@ -49,6 +51,7 @@ class Judgement:
     figures: dict[str, Figure]
     settings: dict[str, Any]
     seconds: float
+    inputs: str | None = None
     folder: Path | None = field(default=None, compare=False)
 
     def figure(self, key: str) -> Figure:

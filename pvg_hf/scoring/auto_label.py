@@ -5,8 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tqdm.auto import tqdm
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
 from pvg_hf.core.files import Journal, write_json_lines, write_text
+from pvg_hf.core.integrity import digest_files
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
 from pvg_hf.sampling import Sample
@@ -132,11 +132,7 @@ def label_proofs(
 
 def digest_of(folder: str | Path) -> str:
     """Identify a verifier by a hash of its weights and prompts, independent of its path."""
-    digest = blake2b(digest_size=12)
-    for path in sorted([*Path(folder).glob("*.safetensors"), *Path(folder).glob("score_verifier.json")]):
-        with path.open("rb") as file:
-            digest.update(path.name.encode() + file_digest(file, partial(blake2b, digest_size=32)).digest())
-    return digest.hexdigest()
+    return digest_files(sorted([*Path(folder).glob("*.safetensors"), *Path(folder).glob("score_verifier.json")]))
 
 
 def read_labels(

@@ -1,7 +1,7 @@
 """Plays one recipe with several seeds, and summarises the games as means over seeds."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ HEADLINES = (
     "soundness",
     "test_auc",
     "verifier_pair_accuracy",
-    "parity_step",
+    "late_change/helpful",
     "implicit_share/helpful",
     "step_validity/helpful",
     "hidden_mistake/sneaky",
@@ -46,11 +46,11 @@ HEADLINES = (
 
 JUDGED_HEADLINES = {
     "role_separability": r"(ngrams|transformer)/(all|incorrect)",
-    "style": r"explained/all|auc/(style|rest)",
+    "style": r"explained_within/all|explained/correct",
     "legibility": r"judge_auc/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
     r"|change/judge_auc/(helpful|game)",
     "attacks": r".+/(found|mean_steps|accepted)",
-    "untrained_attacks": r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+",
+    "untrained_attacks": r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16",
     "regression": r"accepted/all",
     "legibility_tax": r"(accuracy|step_validity|implicit_share|judge_auc/\w+)/(game|correctness_only)_less_(correctness_only|base)",
 }
@@ -62,6 +62,10 @@ LEAST_ELIGIBLE = 10
 """Eligible problems that every seed and round must have at the tabulated n of best-of-n."""
 
 ACCEPTED_IN_ALL_POOLS = "sneaky mistakes accepted, mean over all pools"
+
+PARITY_REACHED = "parity reached"
+
+PARITY_STEP = "step of parity, or of the end of the training without it"
 
 
 @dataclass(frozen=True)
@@ -232,7 +236,9 @@ def contrast_table(runs: Sequence[RunData], others: Sequence[RunData]) -> str:
         raise ValueError("The two recipes have no seed in common with an evaluated round.")
     paired = [side[seed] for side in sides for seed in seeds]
     last = min(run.evaluated[-1].round_index for run in paired)
-    values = _values_of(paired)  # all together, so that best-of-n is compared at one n
+    # Verifiers are compared on the provers that both recipes have by then, and best-of-n at one n.
+    pools = set.intersection(*({pool for _, pool in pool_cells(run, "accepted")} for run in paired))
+    values = _values_of(paired, pools={pool for pool in pools if pool <= last})
     rows = [["", *(side[seeds[0]].recipe.name.removesuffix(f"-seed-{seeds[0]}") for side in sides), "difference"]]
     rows[0][0] = f"round {last}"
     for name in _names_in(values):
@@ -250,24 +256,33 @@ def _names_in(values: Sequence[Values]) -> list[str]:
     return list(dict.fromkeys(name for found in values for name, _ in found))
 
 
-def _values_of(runs: Sequence[RunData]) -> list[Values]:
-    """Values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all of them."""
+def _values_of(runs: Sequence[RunData], *, pools: Collection[int] | None = None) -> list[Values]:
+    """
+    Values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all of them.
+
+    `pools` are the provers over whose mistakes verifiers are averaged; by default all of each run.
+    """
     drawn = [judgement.figures for run in runs for judgement in run.judgements if judgement.name == BEST_OF_N]
     size = largest_common_n(drawn, least_eligible=LEAST_ELIGIBLE)
     patterns = JUDGED_HEADLINES if size is None else {**JUDGED_HEADLINES, BEST_OF_N: str(size)}
-    return [{**_round_values(run), **dict(_judged_values(run, patterns))} for run in runs]
+    return [{**_round_values(run, pools), **dict(_judged_values(run, patterns))} for run in runs]
 
 
-def _round_values(run: RunData) -> Values:
+def _round_values(run: RunData, pools: Collection[int] | None) -> Values:
     found = {
         (name, data.round_index): data.figure(name).value
         for name in HEADLINES
         for data in run.evaluated
         if data.figure(name).value is not None
     }
+    for data in run.evaluated:
+        parity = data.figure("parity_step")
+        if parity.n:  # steps of the sneaky role's training
+            found[PARITY_REACHED, data.round_index] = float(parity.value is not None)
+            found[PARITY_STEP, data.round_index] = float(parity.n if parity.value is None else parity.value)
     cells = pool_cells(run, "accepted")
     # Only verifiers that judged every pool are comparable.
-    pools = {pool for _, pool in cells}
+    pools = {pool for _, pool in cells} if pools is None else pools
     for verifier in sorted({verifier for verifier, _ in cells}):
         shares = [cells[verifier, pool].value for pool in sorted(pools) if (verifier, pool) in cells]
         if len(shares) == len(pools) and None not in shares:

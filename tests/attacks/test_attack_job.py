@@ -7,11 +7,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from pvg_hf import load_recipe
 from pvg_hf.attacks import attack_job
 from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce, run_attacks
 from pvg_hf.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.attacks.fresh_attacker import CURVE, AttackResult, attack_curve
 from pvg_hf.config.sections import AttackSettings
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.exploit import Exploit
 from pvg_hf.judging.judged_round import JudgedRun
 from pvg_hf.judging.run_evaluations import evaluate_run
@@ -40,11 +42,11 @@ def small(**changes) -> AttackSettings:
 
 def test_the_attacker_is_the_sneaky_role_alone(verifier):
     attack = verifier.attacks(AttackSettings())[0]
-    assert attack == Attack(0, "src", "grpo", 0, 24)  # four times the phase's steps
-    recipe = verifier.attacker_recipe(attack)
+    assert replace(attack, digest="") == Attack(0, "src", "grpo", 0, 24)  # four times the phase's steps
+    recipe = verifier.attacker_recipe(attack, AttackSettings())
     assert (recipe.prover.roles, recipe.prover.init, recipe.prover.max_steps) == ("sneaky_only", "base", 24)
     assert (recipe.stopping.rule, recipe.stopping.score_parity_threshold) == ("parity_and_incorrect", 0.0)
-    goodhart = verifier.attacker_recipe(Attack(0, "goodhart", "ppo", 1, 8))
+    goodhart = verifier.attacker_recipe(Attack(0, "goodhart", "ppo", 1, 8), AttackSettings())
     assert (goodhart.stopping.rule, goodhart.prover.algorithm) == ("goodhart", "ppo")
     assert len({recipe.seed, goodhart.seed, verifier.recipe.seed}) == 3
     settings = AttackSettings(algorithms=["grpo", "ppo"], seeds=[3, 4], max_steps=7)
@@ -55,15 +57,16 @@ def test_the_criterion_does_not_depend_on_the_cap(verifier):
     # The game's phases have 6 planned steps, 2 batches of 4 steps with PPO's default number of iterations.
     assert verifier.recipe.prover.max_steps == 6
     for algorithm, weight in (("grpo", 5 / 6), ("ppo", 1.0)):
-        recipes = [verifier.attacker_recipe(Attack(0, "src", algorithm, 0, cap)) for cap in (8, 400)]
+        recipes = [verifier.attacker_recipe(Attack(0, "src", algorithm, 0, cap), small()) for cap in (8, 400)]
         assert [recipe.stopping.ema for recipe in recipes] == pytest.approx([weight] * 2)
-    goodhart = [verifier.attacker_recipe(Attack(0, "goodhart", "grpo", 0, cap)) for cap in (8, 400)]
+    goodhart = [verifier.attacker_recipe(Attack(0, "goodhart", "grpo", 0, cap), small()) for cap in (8, 400)]
     assert {recipe.stopping.goodhart_window for recipe in goodhart} == {1}
     stated = replace(verifier.recipe, stopping=replace(verifier.recipe.stopping, ema=0.3, goodhart_window=5))
     attacked = replace(verifier, recipe=stated)
-    assert attacked.attacker_recipe(Attack(0, "src", "grpo", 0, 400)).stopping.ema == 0.3
+    assert attacked.attacker_recipe(Attack(0, "src", "grpo", 0, 400), small()).stopping.ema == 0.3
+    assert attacked.attacker_recipe(Attack(0, "src", "grpo", 0, 400), small(ema=0.2)).stopping.ema == 0.2
     # A window needs that many steps.
-    assert attacked.attacker_recipe(Attack(0, "goodhart", "grpo", 0, 3)).stopping.goodhart_window == 3
+    assert attacked.attacker_recipe(Attack(0, "goodhart", "grpo", 0, 3), small()).stopping.goodhart_window == 3
 
 
 def test_attacks_of_two_rounds_in_one_job(run, caplog):
@@ -119,8 +122,51 @@ def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier):
 def test_any_executor_runs_the_attacks(tmp_path, verifier):
     with ThreadPoolExecutor(1) as executor:
         results = run_attacks([verifier], small(max_steps=2), tmp_path, Workforce(executor=executor))
-    assert [result.attack.name for result in results[0]] == ["round-000-src-grpo-seed-0-of-2"]
-    assert AttackResult.read(tmp_path / "round-000-src-grpo-seed-0-of-2") == results[0][0]
+    (result,) = results[0]
+    assert result.attack.name.startswith("round-000-src-grpo-seed-0-of-2-")
+    assert AttackResult.read(tmp_path / result.attack.name) == result
+
+
+def test_attackers_may_see_something_else_than_the_sneaky_role_of_the_round(verifier):
+    values = verifier.recipe.to_dict()
+    prompts = {"sneaky": "{{ problem }}\n{{ honest_solution or '' }}"}
+    plain = replace(verifier, recipe=load_recipe({**values, "task": {**values["task"], "prompts": prompts}}))
+    problem = plain.problems(small()).sample("test", 1)[0]
+
+    def prompt(settings):
+        return plain.problems(settings).prompts.text(problem, Role.SNEAKY, honest_solution=problem["reference"])
+
+    assert problem["reference"] not in prompt(small())
+    assert problem["reference"] in prompt(small(sneaky_sees="honest_solution"))
+    attack = Attack(0, "src", "grpo", 0, 4)
+    assert verifier.attacker_recipe(attack, small(sneaky_sees="honest_solution")).task.sneaky_sees == "honest_solution"
+
+
+def test_an_attack_is_another_one_for_another_verifier_score_or_setting(tmp_path, reference, verifier):
+    """Or else a result would be taken over for a verifier that was not attacked."""
+    copy = replace(verifier, folder=shutil.copytree(verifier.folder, tmp_path / "copy"))
+    (attack,) = verifier.attacks(small())
+    assert copy.attacks(small()) == [attack]  # the same verifier elsewhere
+    moved = load_recipe({**verifier.recipe.to_dict(), "output_dir": str(tmp_path)})
+    assert replace(verifier, recipe=moved).attacks(small()) == [attack]
+    other = replace(verifier, folder=reference.verifier(1))
+    faster = load_recipe(
+        {**verifier.recipe.to_dict(), "prover": {**verifier.recipe.to_dict()["prover"], "learning_rate": 1}}
+    )
+    names = {
+        attack.name,
+        other.attacks(small())[0].name,
+        replace(verifier, helpful_score=-99.0).attacks(small())[0].name,
+        replace(verifier, recipe=faster).attacks(small())[0].name,
+        *(
+            verifier.attacks(small(**change))[0].name
+            for change in ({"num_problems": 4}, {"ema": 0.2}, {"sneaky_sees": "reference_answer"})
+        ),
+    }
+    assert len(names) == 7
+    calibration = copy.folder / "calibration.json"
+    calibration.write_text(calibration.read_text().replace("threshold", "threshold "))
+    assert replace(copy, round_index=0).attacks(small()) != [attack]
 
 
 def test_a_critic_can_attack(tmp_path, verifier):
@@ -146,7 +192,8 @@ def test_a_failed_attack_is_named_and_others_are_kept(tmp_path, verifier):
     missing = replace(verifier, folder=tmp_path / "missing", round_index=1)
     with pytest.raises(AttacksFailedError, match=r"round 1, src by grpo, seed 0: .*missing"):
         run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", ALONE)
-    assert AttackResult.read(tmp_path / "attacks" / "round-000-src-grpo-seed-0-of-2").exploit.num_steps <= 2
+    (kept,) = (tmp_path / "attacks").glob("round-000-src-grpo-seed-0-of-2-*")
+    assert AttackResult.read(kept).exploit.num_steps <= 2
 
 
 def test_a_job_that_was_stopped_remembers_its_settings(run, monkeypatch):

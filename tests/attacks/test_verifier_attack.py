@@ -20,10 +20,8 @@ def test_the_folder_of_a_verifier_is_enough(tmp_path, reference, make_recipe):
     assert folder == tmp_path / "attack"
     assert "| `cgc/found` |" in (folder / "summary.md").read_text()
     assert json.loads((folder / "figures.json").read_text())["cgc/found"]["n"] == 2
-    assert sorted(path.name for path in (folder / "attackers").iterdir()) == [
-        "round-001-cgc-grpo-seed-0-of-2",
-        "round-001-cgc-grpo-seed-1-of-2",
-    ]
+    attackers = sorted(path.name.rpartition("-")[0] for path in (folder / "attackers").iterdir())
+    assert attackers == ["round-001-cgc-grpo-seed-0-of-2", "round-001-cgc-grpo-seed-1-of-2"]
     # The base prover's correct helpful solutions are what the attackers must reach, the same for both.
     assert pd.read_parquet(folder / "outcomes.parquet")["helpful_score"].nunique() == 1
     before = {path: path.stat().st_mtime_ns for path in (folder / "attackers").rglob("*")}

@@ -48,6 +48,21 @@ def test_random_scores_are_explained_by_nothing(solutions):
         # Out of fold, noise is predicted no better than by the mean; correctness has one degree of freedom.
         assert figures[f"explained/{name}"].value < 0.03
     assert figures["explained/all"].n == len(solutions)
+    assert figures["auc/style"].value is None  # the direction of what is fitted to noise is arbitrary
+
+
+def test_only_the_share_within_classes_tells_a_checker_from_a_reader_of_style(solutions):
+    """Correct solutions are longer here, so that style predicts the scores of a perfect checker, too."""
+    correct = solutions["correct"].astype(bool)
+    rows = solutions.assign(solution=solutions["solution"].where(~correct, "so so so so so\n" + solutions["solution"]))
+    noise = np.random.default_rng(1).normal(size=len(rows)) / 10
+    checker, reader = (
+        figures_of(rows, correct + noise),
+        figures_of(rows, rows["solution"].str.len().map(np.log1p) + noise),
+    )
+    assert min(checker["explained/all"].value, checker["auc/style"].value) > 0.6
+    assert reader["explained/all"].value > 0.6
+    assert checker["explained_within/all"].value < 0.05 < 0.3 < reader["explained_within/all"].value
 
 
 @pytest.mark.parametrize("change", ["one problem", "equal scores"])

@@ -15,6 +15,8 @@ from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
 from pvg_hf.sweep.replication import (
     ACCEPTED_IN_ALL_POOLS,
+    PARITY_REACHED,
+    PARITY_STEP,
     contrast_table,
     means_table,
     replicate,
@@ -126,17 +128,47 @@ def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):
     assert [path.stat().st_mtime_ns for path in weights] == before
 
 
-ARMS = re.findall(
-    r"`(name=arithmetic-[^`]+?)(?: --begin-with arithmetic)?`",
-    (REPOSITORY / "docs/experiments/dynamics.md").read_text(encoding="utf-8"),
-)
+def test_verifiers_are_compared_on_the_provers_that_both_recipes_have(make_run):
+    """A longer run has more provers, whose mistakes its verifiers accept more or less often: no difference of the recipes."""
+    long = load_run(make_run(3))
+    short = replace(long, rounds=[data for data in long.rounds if data.round_index < 2])
+    header, _, *rows = [line.strip("| ").split(" | ") for line in contrast_table([long], [short]).splitlines()]
+    assert header[0] == "round 1"
+    (row,) = [row for row in rows if row[0] == ACCEPTED_IN_ALL_POOLS]
+    assert row[1] == row[2]
+    assert row[3] == "0.000 (n=1)"
 
 
-@pytest.mark.parametrize("overrides", ARMS)
+def test_a_phase_without_parity_counts_with_all_its_steps(make_run):
+    run = load_run(make_run(2))
+    found = (Figure(40, None, None, 50), Figure(None, None, None, 50)), (Figure(20, None, None, 50),) * 2
+    runs = [
+        replace(
+            run, rounds=[replace(data, figures={"parity_step": parity}) for data, parity in zip(run.evaluated, steps)]
+        )
+        for steps in found
+    ]
+    rows = {row[0]: row[1:] for row in (line.strip("| ").split(" | ") for line in means_table(runs).splitlines())}
+    assert [cell.split()[0] for cell in rows[PARITY_REACHED][:2]] == ["1.000", "0.500"]
+    assert [cell.split()[0] for cell in rows[PARITY_STEP][:2]] == ["30.000", "35.000"]
+    assert rows[PARITY_REACHED][0] == "1.000 (n=2)"  # equal values show no spread
+
+
+ARMS = {
+    found.split()[0].removeprefix("name="): found
+    for found in re.findall(
+        r"`(name=arithmetic-[^`]+?)(?: --begin-with arithmetic)?`",
+        (REPOSITORY / "docs/experiments/dynamics.md").read_text(encoding="utf-8"),
+    )
+}
+
+
+@pytest.mark.parametrize("overrides", ARMS.values(), ids=ARMS)
 def test_arms_of_the_reference_experiment_are_valid(overrides):
     recipe = load_recipe(REPOSITORY / "recipes/arithmetic.yaml", overrides.split())
     assert replicate_recipe(recipe, 2).name == f"{recipe.name}-seed-2"
 
 
 def test_the_plan_of_the_reference_experiment_names_its_arms():
-    assert len(ARMS) == 6
+    arms = ("head", "cgc", "shared", "small", "sequential", "simultaneous", "large")
+    assert set(ARMS) == {f"arithmetic-{arm}" for arm in arms}

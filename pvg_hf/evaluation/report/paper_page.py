@@ -35,6 +35,8 @@ from pvg_hf.run.read import RunData, load_run
 
 PAGE = "paper.html"
 
+CGC_NAMES = ("cgc", "correctness_gated_convincingness")
+
 # Of the lines of a run.
 _LINE_STYLES = (
     {"color": BLUE, "marker": "o", "linestyle": "-"},
@@ -88,8 +90,9 @@ def write_paper_page(run_folder: Path) -> Path:
 def paper_figures(run: RunData) -> list[PaperFigure]:
     """Return the paper's figures in its order."""
     size, best_of_n = _best_of_n(run)
+    is_cgc = run.recipe.prover.reward in CGC_NAMES
     return [
-        _dynamics(run),
+        _dynamics(run, is_cgc=is_cgc),
         _over_rounds(
             "6a",
             "Steps until a fresh SRC attacker finds an exploit; none counts as the cap",
@@ -97,6 +100,7 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
             [EXPLOIT_STEPS],
             rises=True,
             unit="RL steps",
+            note=_describe_found(_judged(run, "attacks", "src/found")),
         ),
         _over_rounds(
             "6b",
@@ -114,7 +118,7 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
                 "this run, minimum over steps": _judged(run, "legibility", "all_valid/helpful_correct"),
             },
             [],
-            rises=True,
+            rises=None,
         ),
         _over_rounds(
             "8a",
@@ -124,7 +128,7 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
                 "this run, correctness only": _judged(run, "legibility_tax", "accuracy/correctness_only"),
             },
             [HELPFUL_ACCURACY, CORRECTNESS_ONLY_ACCURACY],
-            rises=True,
+            rises=None,
         ),
         _over_rounds(
             "8b",
@@ -139,13 +143,13 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
             "Separability of the roles, AUC",
             {"this run": _judged(run, "role_separability", "transformer/all")},
             [SEPARABILITY],
-            rises=False,
+            rises=None if is_cgc else False,  # with CGC it stays high in the paper
             chance=0.5,
         ),
     ]
 
 
-def describe_trend(figures: dict[int, Figure], *, rises: bool) -> str:
+def describe_trend(figures: dict[int, Figure], *, rises: bool | None) -> str:
     """
     Say in a sentence whether a figure changes over the rounds as in the paper.
 
@@ -154,8 +158,8 @@ def describe_trend(figures: dict[int, Figure], *, rises: bool) -> str:
     Args:
         figures (`dict[int, Figure]`):
             The run's figure by round.
-        rises (`bool`):
-            Whether it rises in the paper; otherwise it falls.
+        rises (`bool`, *optional*):
+            Whether it rises in the paper, or falls; `None` if the paper has no trend, or none that is known.
     """
     known = {index: figure for index, figure in sorted(figures.items()) if figure.value is not None}
     if not known:
@@ -169,11 +173,23 @@ def describe_trend(figures: dict[int, Figure], *, rises: bool) -> str:
     if first.low <= last.high and last.low <= first.high:
         return f"No clear trend: {change}, and the intervals overlap."
     is_up = last.value > first.value
+    if rises is None:
+        return f"It {'rises' if is_up else 'falls'} {change}; the paper has no such trend, or none that is known."
     verdict = "The paper's trend is there" if is_up == rises else "The trend is opposite to the paper's"
     return f"{verdict}: it {'rises' if is_up else 'falls'} {change}."
 
 
-def _dynamics(run: RunData) -> PaperFigure:
+def _describe_found(found: dict[int, Figure]) -> str:
+    """Say how many attackers found an exploit, because the steps of the others are those of the cap."""
+    shares = [
+        f"round {index}: {round(figure.value * figure.n)} of {figure.n}"
+        for index, figure in sorted(found.items())
+        if figure.value is not None
+    ]
+    return f"Attackers that found an exploit: {', '.join(shares)}." if shares else ""
+
+
+def _dynamics(run: RunData, *, is_cgc: bool) -> PaperFigure:
     plot = plot_dynamics(run)
     steps = [(data.round_index, data.figure("parity_step")) for data in run.evaluated]
     reached = ", ".join(
@@ -181,7 +197,7 @@ def _dynamics(run: RunData) -> PaperFigure:
         for index, figure in steps
         if figure.n
     )
-    number = "9" if run.recipe.prover.reward in ("cgc", "correctness_gated_convincingness") else "5"
+    number = "9" if is_cgc else "5"
     wanted = (
         "inconsistent over rounds"
         if number == "9"
@@ -202,11 +218,15 @@ def _over_rounds(
     lines: Mapping[str, dict[int, Figure]],
     published: Sequence[PublishedSeries | PublishedRange],
     *,
-    rises: bool,
+    rises: bool | None,
     unit: str = "share",
     chance: float | None = None,
+    note: str = "",
 ) -> PaperFigure:
-    """Plot lines of the run by round beside the paper's values, on the same axes; the trend is that of the first line."""
+    """
+    Plot lines of the run by round beside the paper's values, on the same axes; the trend is that of the first line, followed by
+    `note`.
+    """
     canvas = new_canvas(7.2, 3.2)
     axes = canvas.subplots()
     for values, hatch in zip(published, ("", "//")):
@@ -226,7 +246,7 @@ def _over_rounds(
     plot = Plot(title.split(" (")[0].lower().replace(" ", "-"), title, caption, canvas)
     source = "; ".join(values.source for values in published) or "no values are known as numbers, and none are drawn"
     trend = describe_trend(next(iter(lines.values())), rises=rises)
-    return PaperFigure(number, trend, embed(plot, plot.to_png()), source)
+    return PaperFigure(number, f"{trend} {note}".rstrip(), embed(plot, plot.to_png()), source)
 
 
 def _draw_published(axes: Axes, published: PublishedSeries | PublishedRange, hatch: str) -> None:

@@ -10,7 +10,7 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.prover_figures import parity_figures
+from pvg_hf.evaluation.prover_figures import late_changes, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
@@ -57,10 +57,12 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
+    prover_metrics = read_json_lines(folder.prover(round_index) / METRICS)
     further = {
         **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),
         **_new_text_figures(folder, round_index),
-        **parity_figures(read_json_lines(folder.prover(round_index) / METRICS)),
+        **parity_figures(prover_metrics),
+        **late_changes(prover_metrics),
     }
     figures |= {f"round/{name}": figure for name, figure in further.items()}
     figures |= verifier_kind(context.recipe).evaluate(context, output)

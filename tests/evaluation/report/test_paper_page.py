@@ -1,5 +1,7 @@
 """A run beside the paper's figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from pvg_hf.core.figure import Figure
@@ -22,6 +24,8 @@ LOW, HIGH, WIDE = Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), Figure(0
         # All attackers of the last round reached the cap: the mean has no spread.
         ({0: LOW, 1: Figure(1.0, None, None, 3)}, True, "Without intervals the trend cannot be judged: from 0.20"),
         ({}, True, "Not measured"),
+        ({0: HIGH, 1: LOW}, None, "It falls from 0.80"),
+        ({0: LOW, 1: WIDE}, None, "No clear trend"),
     ],
 )
 def test_trends(figures, rises, beginning):
@@ -37,14 +41,33 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
         folder = judgement_folder(RunFolder(run), "attacks", index)
         folder.mkdir(parents=True)
         steps = {"src/mean_steps": Figure(100.0 + 200 * index, 90.0 + 200 * index, 110.0 + 200 * index, 3)}
+        steps["src/found"] = Figure((3 - index) / 3, None, None, 3)
         Judgement("attacks", index, "Title", {}, steps, {}, 1.0).write(folder)
     page = write_paper_page(run).read_text(encoding="utf-8")
     figures = paper_figures(load_run(run))
     assert [figure.number for figure in figures] == ["5", "6a", "6b", "7a", "8a", "8b", "S3"]
     assert all(f'id="figure-{figure.number}"' in page for figure in figures)
     assert figures[1].trend.startswith("The paper's trend is there: it rises from 100.00")
+    assert figures[1].trend.endswith("Attackers that found an exploit: round 0: 3 of 3, round 1: 2 of 3.")
     assert figures[-1].trend.startswith("The paper's trend is there: it falls")
     assert figures[-2].trend == "Not measured in this run."
     assert "no values are known as numbers" in figures[3].source  # of the paper's fig. 7a
     assert page.count("<img") == 7
     assert "<script" not in page
+
+
+def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
+    """With CGC the roles stay separable in the paper, and the helpful accuracy is known for no round in particular."""
+    path = make_run(2)
+    for index, figure in enumerate((HIGH, LOW)):
+        folder = judgement_folder(RunFolder(path), "role_separability", index)
+        folder.mkdir(parents=True)
+        Judgement("role_separability", index, "Title", {}, {"transformer/all": figure}, {}, 1.0).write(folder)
+    run = load_run(path)
+    cgc = replace(run, recipe=replace(run.recipe, prover=replace(run.recipe.prover, reward="cgc")))
+    by_number = {figure.number: figure for figure in paper_figures(cgc)}
+    assert by_number["S3"].trend.startswith("It falls from 0.80")
+    for rounds in zip(run.evaluated, (LOW, HIGH)):
+        rounds[0].figures["accuracy/helpful"] = rounds[1]
+    by_number = {figure.number: figure for figure in paper_figures(run)}
+    assert by_number["8a"].trend.startswith("It rises from 0.20")
