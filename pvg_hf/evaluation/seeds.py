@@ -9,8 +9,11 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.evaluation.exploit import exploit_figures, log_rank_p, read_exploits
+from pvg_hf.evaluation.report.plots.attack_curves import attack_judgements, read_attacks
 from pvg_hf.evaluation.report.pool_tables import pool_cells, pool_heading
-from pvg_hf.run.read import load_run
+from pvg_hf.run.file_names import ATTACK_OUTCOMES
+from pvg_hf.run.read import RunData, load_run
 
 # Column headings and keys of the figures.
 SEED_COLUMNS = (
@@ -64,6 +67,46 @@ def seeds_pools_table(run_folders: Sequence[Path]) -> str:
         for verifier in sorted({verifier for verifier, _ in cells}):
             shares = [show_figure(cells.get((verifier, pool), EMPTY)) for pool in pools]
             rows.append([str(run.recipe.seed), str(verifier), *shares])
+    return markdown_table(rows)
+
+
+def seeds_attacks_table(runs: Sequence[RunData]) -> str | None:
+    """
+    Return a Markdown table of the fresh attackers of all runs together, with a row per reward and round.
+
+    The columns are the number that found an exploit, the Kaplan-Meier median of its step, and the p-value of the log-rank test
+    against the attackers of the first attacked round. Several attackers of one game count as independent.
+
+    Args:
+        runs (`Sequence[RunData]`):
+            Runs of one recipe.
+
+    Returns:
+        `str`, *optional*: the table, or `None` if no verifier was attacked.
+    """
+    found = attack_judgements(runs)
+    if not found:
+        return None
+    outcomes = read_attacks(found, ATTACK_OUTCOMES)
+    rows = [["attacker", "verifier", "found an exploit", "steps of each", "median step", "p against the first"]]
+    for kind, of_kind in outcomes.groupby("attack", sort=False):
+        first = None
+        for index, of_round in of_kind.groupby("round"):
+            exploits = read_exploits(of_round)
+            figures = exploit_figures(exploits, int(of_round["max_steps"].max()))
+            p = EMPTY if first is None else log_rank_p(exploits, first)
+            first = first or exploits
+            steps = sorted(exploits, key=lambda exploit: (exploit.time, not exploit.is_found))
+            rows.append(
+                [
+                    kind,
+                    str(index),
+                    f"{sum(exploit.is_found for exploit in exploits)} of {len(exploits)}",
+                    ", ".join(str(exploit.time) if exploit.is_found else f"> {exploit.time}" for exploit in steps),
+                    show_figure(figures["median_steps"], with_n=False),
+                    "" if p.value is None else f"{p.value:.3f}",
+                ]
+            )
     return markdown_table(rows)
 
 

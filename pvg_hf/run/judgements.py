@@ -38,10 +38,10 @@ class Judgement:
             Settings that it was computed with.
         seconds (`float`):
             Duration over all starts.
-        inputs (`str`, *optional*):
-            Hash of the results of other evaluations that it has read, if any.
         folder (`Path`, *optional*):
             Folder with further files, such as tables; `None` before the result is written.
+        inputs (`str`, *optional*):
+            Hash of the results of other evaluations that it has read, if any.
     """
 
     name: str
@@ -51,8 +51,8 @@ class Judgement:
     figures: dict[str, Figure]
     settings: dict[str, Any]
     seconds: float
-    inputs: str | None = None
     folder: Path | None = field(default=None, compare=False)
+    inputs: str | None = None
 
     def figure(self, key: str) -> Figure:
         """Return a figure by its key; an empty one if it does not exist."""

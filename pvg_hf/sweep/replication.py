@@ -14,7 +14,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.evaluation.best_of_n import largest_common_n
 from pvg_hf.evaluation.report.pool_tables import pool_cells
-from pvg_hf.evaluation.seeds import mean_over_seeds, seeds_pools_table, seeds_table, show_figure
+from pvg_hf.evaluation.seeds import mean_over_seeds, seeds_attacks_table, seeds_pools_table, seeds_table, show_figure
 from pvg_hf.game.play import play
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
@@ -175,6 +175,9 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
             f"`{recipe.name}` and `{against}` after the last round that both have evaluated, and their difference, paired by seed:",
             contrast_table(runs, others),
         ]
+    attacks = seeds_attacks_table(runs)
+    if attacks is not None:
+        parts += ["Fresh attackers of all seeds:", attacks]
     parts += [
         "Each seed:",
         seeds_table(begun),

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.report.plots.attack_curves import TERMS as ATTACK_TERMS
+from pvg_hf.evaluation.report.plots.attack_curves import attack_judgements, draw_attacks
 from pvg_hf.evaluation.report.plots.over_rounds import TERMS as ROUND_TERMS
 from pvg_hf.evaluation.report.plots.over_rounds import draw_rounds
 from pvg_hf.evaluation.report.plots.pool_matrix import TERMS as POOL_TERMS
@@ -24,8 +26,8 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
             A run per seed. Rounds that not every run has evaluated are left out.
 
     Yields:
-        [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round) and `NAME-pools` (verifiers
-        x pools). None without a round that all runs have.
+        [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round), `NAME-pools` (verifiers
+        x pools) and, if there are any, `NAME-attacks` (the attackers of all seeds). None without a round that all runs have.
     """
     begun = [run for run in runs if run.evaluated]
     if not begun:
@@ -53,4 +55,13 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
     if cells:
         yield Plot(
             f"{name}-pools", "Does a later verifier accept fewer mistakes?", seeds, draw_pools(cells), POOL_TERMS
+        )
+    attacks = attack_judgements(begun)
+    if attacks:
+        yield Plot(
+            f"{name}-attacks",
+            "How soon does a fresh attacker fool the verifier?",
+            f"Attackers of {len(begun)} seed(s).",
+            draw_attacks(attacks),
+            ATTACK_TERMS,
         )

@@ -21,6 +21,8 @@ from pvg_hf.evaluation.report.plots import (
     plot_scores,
     plot_similarities,
 )
+from pvg_hf.evaluation.report.plots.attack_curves import attack_judgements, draw_attacks
+from pvg_hf.evaluation.seeds import seeds_attacks_table
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
 
@@ -265,6 +267,18 @@ def test_attacks_have_a_line_per_attacker_and_a_survival_curve_per_round(run):
     np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -0.5, -0.5, 0.25])
     np.testing.assert_allclose(left.get_lines()[0].get_xdata(), [0, 3, 4])
     np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
+
+
+def test_attackers_of_all_seeds_are_shown_together(run):
+    gaps, _, left = draw_attacks(attack_judgements([run, run])).axes
+    assert lines_of(gaps).keys() == {"round 0", "round 1"}
+    assert len(gaps.get_lines()) == 2 * 4 + 1  # four attackers for each verifier
+    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
+    header, _, *rows = [line.strip("| ").split(" | ") for line in seeds_attacks_table([run, run]).splitlines()]
+    assert header[:4] == ["attacker", "verifier", "found an exploit", "steps of each"]
+    assert [row[:4] for row in rows] == [["src", str(k), "2 of 4", "3, 3, > 4, > 4"] for k in (0, 1)]
+    assert rows[1][-1] == "1.000"  # equal outcomes
+    assert seeds_attacks_table([replace(run, judgements=[])]) is None
 
 
 def test_the_drawn_pool_has_its_own_curve(run):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from pvg_hf.evaluation.exploit import LEAST_INCORRECT, Exploit, survival_curve
+from pvg_hf.evaluation.exploit import LEAST_INCORRECT, read_exploits, survival_curve
 from pvg_hf.evaluation.report.plots.style import GREY, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
 from pvg_hf.run.judgements import Judgement
@@ -23,19 +24,51 @@ TERMS = {
 
 def plot_attacks(run: RunData) -> Plot | None:
     """Draw a row for each reward: score gap and share incorrect by step, and share of attackers without an exploit."""
-    found = [
-        judgement for judgement in run.judgements if judgement.name == EVALUATION and judgement.folder is not None
-    ]
+    found = attack_judgements([run])
     if not found:
         return None
-    curves, outcomes = _read(found, ATTACK_CURVES), _read(found, ATTACK_OUTCOMES)
+    outcomes = read_attacks(found, ATTACK_OUTCOMES)
+    return Plot(
+        "attacks", "How soon does a fresh attacker fool the verifier?", _caption(outcomes), draw_attacks(found), TERMS
+    )
+
+
+def attack_judgements(runs: Sequence[RunData]) -> list[Judgement]:
+    """Return the stored attacks of runs, by run and round."""
+    return [
+        judgement
+        for run in runs
+        for judgement in run.judgements
+        if judgement.name == EVALUATION and judgement.folder is not None
+    ]
+
+
+def read_attacks(found: Sequence[Judgement], name: str) -> pd.DataFrame:
+    """Read a table of attacks, with the columns `round` and `attacker`, which counts the attackers of all runs."""
+    tables = [
+        pd.read_parquet(Path(judgement.folder) / name).assign(round=judgement.round_index, place=place)
+        for place, judgement in enumerate(found)
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    return table.assign(attacker=table.groupby(["place", "attack", "seed"]).ngroup())
+
+
+def draw_attacks(found: Sequence[Judgement]) -> Figure:
+    """
+    Draw attacks, with the attackers of all runs on the verifiers of one round in one colour.
+
+    Args:
+        found (`Sequence[Judgement]`):
+            Attacks of one or several runs, as [`attack_judgements`] returns them.
+    """
+    curves, outcomes = read_attacks(found, ATTACK_CURVES), read_attacks(found, ATTACK_OUTCOMES)
+    rounds = sorted(outcomes["round"].unique())
     kinds = list(dict.fromkeys(outcomes["attack"]))
     canvas = new_canvas(11.6, 2.9 * len(kinds) + 0.5)
     panels = canvas.subplots(len(kinds), 3, squeeze=False)
     for kind, (gaps, incorrect, left) in zip(kinds, panels, strict=True):
-        for position, judgement in enumerate(found):
-            k = judgement.round_index
-            style = {**round_style(position, len(found)), "label": f"round {k}"}
+        for position, k in enumerate(rounds):
+            style = {**round_style(position, len(rounds)), "label": f"round {k}"}
             mine = curves[(curves["attack"] == kind) & (curves["round"] == k)]
             _draw_curves(gaps, mine, mine["score/sneaky_incorrect"] - mine["helpful_score"].astype(float), style)
             _draw_curves(incorrect, mine, 1 - mine["judged_accuracy/sneaky"], style)
@@ -50,19 +83,12 @@ def plot_attacks(run: RunData) -> Plot | None:
             axes.set_xlabel("step of the attacker")
             tidy(axes)
     legend_below(canvas)
-    return Plot("attacks", "How soon does a fresh attacker fool the verifier?", _caption(outcomes), canvas, TERMS)
-
-
-def _read(found: Sequence[Judgement], name: str) -> pd.DataFrame:
-    tables = [
-        pd.read_parquet(Path(judgement.folder) / name).assign(round=judgement.round_index) for judgement in found
-    ]
-    return pd.concat(tables, ignore_index=True)
+    return canvas
 
 
 def _draw_curves(axes: Axes, curves: pd.DataFrame, values: pd.Series, style: dict) -> None:
     """Draw a line for each attacker, smoothed as in the criterion; the first has the round's label."""
-    for number, (_, curve) in enumerate(curves.groupby("seed")):
+    for number, (_, curve) in enumerate(curves.groupby("attacker")):
         # A step without a value leaves the mean as it was.
         averages = values[curve.index].ewm(alpha=curve["newest_weight"].iloc[0], adjust=False, ignore_na=True)
         smooth = averages.mean()
@@ -72,10 +98,7 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, values: pd.Series, style: dic
 
 
 def _draw_survival(axes: Axes, outcomes: pd.DataFrame, style: dict) -> None:
-    exploits = [
-        Exploit(None if pd.isna(step) else int(step), int(num_steps))
-        for step, num_steps in zip(outcomes["step"], outcomes["num_steps"], strict=True)
-    ]
+    exploits = read_exploits(outcomes)
     if not exploits:
         return
     times, left = survival_curve(exploits)
