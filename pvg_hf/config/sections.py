@@ -388,7 +388,7 @@ class HubConfig:
     )
 
 
-Correction = Literal[VerifierCorrection, "pointwise", "pointwise_forward", "pointwise_backward"]
+Correction = Literal[VerifierCorrection, "pointwise", "pointwise_all", "pointwise_forward", "pointwise_backward"]
 
 Level = Annotated[float, Field(ge=0, lt=1)]
 
@@ -515,5 +515,6 @@ class SweepConfig:
     corrections: Annotated[list[Correction], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [PLAIN, "forward"],
         description="Corrections of the verifier's loss. `pointwise` is cross-entropy on single solutions without a correction; "
-        "those without this prefix are for Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` use `data.pairs: all`.",
+        "those without this prefix are for Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` use `data.pairs: all`, and "
+        "so does `pointwise_all`, the cross-entropy without a correction that the last two are to be compared with.",
     )

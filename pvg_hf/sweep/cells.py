@@ -19,11 +19,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     PLAIN: {"verifier": {**_BRADLEY_TERRY, "correction": "none"}},
     "exact": {"verifier": {**_BRADLEY_TERRY, "correction": "exact"}, **_ANY_LABELS},
     POINTWISE: {"verifier": {**_CROSS_ENTROPY, "correction": "none"}},
+    "pointwise_all": {"verifier": {**_CROSS_ENTROPY, "correction": "none"}, **_ANY_LABELS},
     "pointwise_forward": {"verifier": {**_CROSS_ENTROPY, "correction": "forward"}, **_ANY_LABELS},
     "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}, **_ANY_LABELS},
 }
-# On clean labels, these corrected losses equal the plain one. Corrections with `pairs: all` do not: they use other pairs.
-_CLEAN_EQUIVALENTS = dict.fromkeys(("smoothing", "forward", "backward"), PLAIN)
+# On clean labels, these corrected losses equal the plain one on the same pairs.
+_CLEAN_EQUIVALENTS = {
+    **dict.fromkeys(("smoothing", "forward", "backward"), PLAIN),
+    **dict.fromkeys(("pointwise_forward", "pointwise_backward"), "pointwise_all"),
+}
 # A worker's game does not publish or report, and no watchdog ends it: a verifier that learned nothing is a result.
 _CELL_OVERRIDES = {
     "sweep": None,

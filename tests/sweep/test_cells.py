@@ -17,7 +17,8 @@ def test_references_come_first_and_nothing_is_trained_twice():
     cells = list_cells(_recipe(sweep={**LEVELS, "corrections": ["none", "forward", "pointwise_forward", "exact"]}))
     assert cells[:2] == [Cell(1, 0.0, "none"), Cell(3, 0.0, "none")]
     of_one = [(cell.level, cell.correction) for cell in cells if cell.seed == 1]
-    clean = [(0, "none"), (0, "exact"), (0, "pointwise_forward")]  # without noise, forward is none
+    # Without noise, a corrected loss is the plain one on the same pairs.
+    clean = [(0, "none"), (0, "exact"), (0, "pointwise_all")]
     assert of_one == clean + [(0.2, name) for name in ("exact", "forward", "none", "pointwise_forward")]
     assert len({cell.name for cell in cells}) == len(cells) == 14
 
@@ -34,6 +35,7 @@ def test_the_clean_verifier_is_trained_in_any_case():
         ("backward", "bradley_terry", "backward", "labelled"),
         ("exact", "bradley_terry", "exact", "all"),
         ("pointwise", "cross_entropy", "none", "labelled"),
+        ("pointwise_all", "cross_entropy", "none", "all"),
         ("pointwise_forward", "cross_entropy", "forward", "all"),
         ("pointwise_backward", "cross_entropy", "backward", "all"),
     ],

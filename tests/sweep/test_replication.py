@@ -170,5 +170,5 @@ def test_arms_of_the_reference_experiment_are_valid(overrides):
 
 
 def test_the_plan_of_the_reference_experiment_names_its_arms():
-    arms = ("head", "cgc", "shared", "small", "sequential", "simultaneous", "large")
+    arms = ("head", "likelihood", "cgc", "shared", "small", "sequential", "simultaneous", "large")
     assert set(ARMS) == {f"arithmetic-{arm}" for arm in arms}

@@ -120,8 +120,8 @@ def test_a_text_is_not_paired_with_itself(build, pairs):
 
 def written_in_the_built_in_world(num_problems=100, num_samples=8):
     """
-    Pools of the base prover and of two rounds on the arithmetic task: the samples of a round are its own for the
-    most part, and every third one is the text that the base prover wrote.
+    Pools of the base prover and of two rounds on the arithmetic task. A round wrote one text of its own, an incorrect one, and
+    otherwise the texts of the base prover: a source that lost these would have nothing correct.
     """
     task = ArithmeticTask(num_train=num_problems, num_test=1)
     for row in task.problems("train"):
@@ -131,7 +131,7 @@ def written_in_the_built_in_world(num_problems=100, num_samples=8):
             for sample in range(num_samples):
                 kind = FLAW_KINDS[rng.integers(len(FLAW_KINDS))] if sample % 2 else None
                 text = sample_solution(rng, puzzle, kind)
-                written[k, sample] = text = written[-1, sample] if k >= 0 and sample % 3 == 0 else text
+                written[k, sample] = text = written[-1, sample] if k >= 0 and sample < num_samples - 1 else text
                 correct = task.grade(row, text).correct
                 role = "base" if k < 0 else ("helpful", "sneaky")[sample % 2]
                 yield solution(row["problem_id"], text, int(correct), round_index=k, role=role, sample=sample)
@@ -145,7 +145,7 @@ def test_every_source_is_half_correct_and_half_incorrect_in_the_built_in_world(b
     for label, found in (("correct", report.correct), ("incorrect", report.incorrect)):
         short = {name: report.short.get(f"{name}/too_few_{label}", 0) for name in names}
         assert max(short.values()) <= 10
-        assert sum(found.values()) == sum(slots.values()) - report.unfilled * (label == "incorrect")
+        assert sum(found.values()) == sum(slots.values())
         for name in names:
             assert abs(found[name] - slots[name]) <= sum(short.values())
     assert report.unfilled == 0
