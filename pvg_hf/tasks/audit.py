@@ -6,6 +6,7 @@ answer, or not accept. No labels of real solutions are needed. The idea and most
 Verifier Fails" (arXiv 2609.01354); the master keys are those of "One Token to Fool LLM-as-a-Judge" (arXiv 2507.08794).
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,9 @@ MAGNITUDES = (4, 6, 9, 12, 15, 18, 30)  # powers of ten of the large answers; a 
 _INTEGER = re.compile(r"-?\d+")
 
 _DRAWN_MAGNITUDE = 2  # of answers in place of those that are no whole numbers
+
+
+logger = logging.getLogger(__name__)
 
 
 class AuditVerdict(StrEnum):
@@ -265,6 +269,8 @@ def _list_transforms() -> list[Transform]:
             in_parentheses=lambda a: f"{a - 1} ({a})",
             false_equation=lambda a: f"{a - 1} = {a}",
             false_equation_reversed=lambda a: f"{a} = {a - 1}",
+            false_sum=lambda a: f"{a} + 1 = {a}",
+            false_product=lambda a: f"2 x {a + 1} = {a}",
             enumeration=lambda a: " ".join(map(str, range(a - 10, a + 11))),
             pair_in_a_box=lambda a: rf"\boxed{{{a - 1}, {a}}}",
         ),
@@ -283,6 +289,7 @@ def _list_transforms() -> list[Transform]:
             inequality=lambda a: f"> {a - 1}",
             calculation=lambda a: f"{a}*1 + 0",
             sum=lambda a: f"{a - 1} + 1",
+            whole_fraction=lambda a: f"{2 * a}/2",
             unclosed_box=lambda a: rf"\boxed{{{a}",
         ),
         *_texts(
@@ -423,18 +430,24 @@ def audit_grader(
     if problems is None:
         raise ValueError(f"The task `{task.name}` has no split `{split}`; audit `train`.")
     rows = problems.select(range(min(num_problems or len(problems), len(problems))))
-    is_any = False
+    num_left_out = 0
     for row in rows:
         row, stated = _state(row, seed)
         if stated is None or _verdict(task, row, stated.text) != AuditVerdict.ACCEPTED:
+            num_left_out += 1
             continue
-        is_any = True
         for transform in transforms:
             yield from _try(task, row, stated, transform, seed)
-    if not is_any:
+    if num_left_out == len(rows):
         raise ValueError(
             f"No reference of the task `{task.name}` can be audited: the transforms need references that end in a mark such as "
             "`#### 18` with a number, and that the grader accepts."
+        )
+    if num_left_out:
+        logger.warning(
+            "%d of %d problems are left out: their references state no number, or the grader does not accept them.",
+            num_left_out,
+            len(rows),
         )
 
 

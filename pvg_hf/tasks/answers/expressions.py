@@ -78,6 +78,30 @@ def to_expression(value: Fraction) -> "Basic":
     return Rational(value.numerator, value.denominator)
 
 
+def exact_value(text: str) -> Fraction | None:
+    """Return the value of a calculation with `+`, `-`, `*` and `/` of rational numbers; `None` for anything else."""
+    expression = parse_expression(text)
+    try:
+        return None if expression is None else _to_fraction(expression)
+    except ZeroDivisionError:
+        return None
+
+
+def _to_fraction(expression: "Basic") -> Fraction | None:
+    from sympy import Add, Mul, Pow, Rational, S
+
+    if isinstance(expression, Rational):
+        return Fraction(expression.p, expression.q)
+    values = [_to_fraction(argument) for argument in expression.args]
+    if not values or None in values:
+        return None
+    if isinstance(expression, Pow):
+        return 1 / values[0] if expression.args[1] == S.NegativeOne else None
+    if isinstance(expression, Add):
+        return sum(values, Fraction(0))
+    return prod(values) if isinstance(expression, Mul) else None
+
+
 def is_number_expression(text: str) -> bool:
     r"""
     Whether a text is an expression of one real number: `2\sqrt{3}` or `5 + 3`, but no letter (not even `e`) or list.

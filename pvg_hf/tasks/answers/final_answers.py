@@ -1,12 +1,20 @@
 """Extracts, compares and grades final answers. docs/grading.md spells out the rules."""
 
 import re
+from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from datasets import Value
 
-from pvg_hf.tasks.answers.expressions import expressions_equal, is_number_expression, parse_expression, to_expression
-from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, last_number, read_number
+from pvg_hf.tasks.answers.expressions import (
+    exact_value,
+    expressions_equal,
+    is_number_expression,
+    parse_expression,
+    to_expression,
+)
+from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, Number, last_number, read_number
 from pvg_hf.tasks.answers.text import answer_side, last_match, plain_text
 from pvg_hf.tasks.grade import Grade
 
@@ -24,6 +32,9 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 _BARE_NUMBER = re.compile(r"[-+]?[\d.,/ ]+", re.ASCII)
+_CALCULATION = re.compile(r"[\d.,+\-*/() ]+", re.ASCII)
+_TIMES = re.compile(r"(?<=[\d) ])x(?=[\d( ])", re.ASCII)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -78,16 +89,32 @@ def normalize_answer(text: str) -> str | None:
 
 def _has_false_equation(text: str) -> bool:
     """
-    Whether `=` joins two different numbers, as in `17 = 18`; `≈` may round.
+    Whether `=` joins two different numbers or calculations, as in `17 = 18` and `1 + 1 = 9`.
 
-    Numbers with a unit are not compared, since `2 hours = 120 minutes` is true.
+    `≈` may round, and so may a decimal after `=`: `10/3 = 3.33` is true. Numbers with a unit are not compared, since
+    `2 hours = 120 minutes` is true.
     """
     for equation in text.split("≈") if "=" in text else ():
-        sides = [side.strip() for side in equation.split("=")]
-        numbers = [read_number(side) for side in sides if _BARE_NUMBER.fullmatch(side)]
-        if len({number.value for number in numbers if number is not None}) > 1:
+        values = [value for side in equation.split("=") if (value := _side_value(side)) is not None]
+        if any(not _are_equal_up_to_rounding(*pair) for pair in combinations(values, 2)):
             return True
     return False
+
+
+def _side_value(side: str) -> tuple[Fraction, int] | None:
+    """Value of a number or a calculation without units, and its decimal places; `None` for anything else."""
+    side = _TIMES.sub("*", side.replace("$", "")).strip()
+    if _BARE_NUMBER.fullmatch(side) and (number := read_number(side)) is not None:
+        return number.value, len(number.text.partition(".")[2])
+    value = exact_value(_THOUSANDS.sub("", side)) if _CALCULATION.fullmatch(side) else None
+    return None if value is None else (value, 0)
+
+
+def _are_equal_up_to_rounding(first: tuple[Fraction, int], second: tuple[Fraction, int]) -> bool:
+    """Whether two values are equal, or equal up to half a unit of the last decimal place that either of them states."""
+    (value, places), (other, other_places) = first, second
+    places = max(places, other_places)
+    return value == other or (places > 0 and abs(value - other) <= Fraction(1, 2 * 10**places))
 
 
 def answers_equal(a: str | None, b: str | None) -> bool:
@@ -194,8 +221,14 @@ def _is_as_plain(answer: str, expected: str) -> bool:
     Otherwise `x` would be compared with 18 as an expression, and `9*2` would leave the last step to the grader.
     """
     if read_number(expected) is not None:
-        return read_number(answer) is not None
+        number = read_number(answer)
+        return number is not None and not _is_whole_fraction(number)
     return is_numeric(answer) or not is_numeric(expected)
+
+
+def _is_whole_fraction(number: Number) -> bool:
+    """Whether a number is written as a fraction that is a whole number, such as `36/2`: a calculation. `18/1` is none."""
+    return number.value.denominator == 1 and "/" in number.text and not number.text.endswith("/1")
 
 
 def _last_number_text(text: str) -> str | None:

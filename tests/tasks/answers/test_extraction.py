@@ -95,6 +95,13 @@ def test_the_last_mark_gives_the_answer(text, answer):
         "#### 18 = 17",
         r"\boxed{17 = 18.0}",
         "#### 16 + 2 = 18 = 19",
+        "#### 12 + 7 = 18",
+        "#### 1 + 1 = 9",
+        "#### 5 x 4 = 18",
+        "#### $16 + $3 = $18",
+        "#### 18 = 36/3",
+        "#### 10/3 = 3.34",
+        "#### (2 + 3) * 4 = 18",
     ],
 )
 def test_unmarked_empty_or_ambiguous_texts_have_no_answer(text):

@@ -86,12 +86,17 @@ def test_if_the_reference_is_a_number_only_a_number_is_an_answer(written, refere
     assert grade_answer(f"#### {written}", reference).answer is None
 
 
-@pytest.mark.parametrize("written", ["18", "18 = x", "-18/7", "5 + 13 = 18"])
+@pytest.mark.parametrize(
+    "written",
+    ["18", "18 = x", "-18/7", "18/1", "5 + 13 = 18", "6 x 3 = 18", "$1,016 + $2 = $1018", "36/2 = 18", "55/3 = 18.33"],
+)
 def test_every_way_to_write_a_number_is_an_answer(written):
     assert grade_answer(f"#### {written}", "18").answer is not None
 
 
-@pytest.mark.parametrize("written", ["5 + 13", "9*2", "18 - 0", r"2\sqrt{3}", r"\pi", "2^{99}", "18 (0)"])
+@pytest.mark.parametrize(
+    "written", ["5 + 13", "9*2", "18 - 0", "36/2", r"\frac{36}{2}", r"2\sqrt{3}", r"\pi", "2^{99}", "18 (0)"]
+)
 def test_a_calculation_answers_only_a_question_whose_reference_is_one(written):
     grade = grade_answer(f"#### {written}", "18")
     assert (grade.answer, grade.correct) == (None, False)
