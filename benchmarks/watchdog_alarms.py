@@ -16,6 +16,7 @@ Without a change (an alert is false):
   the worst case of the test of a collapse.
 - `steps that depend on each other`: the mean score of sneaky mistakes moves about its level with a standard deviation of .1 and a
   correlation of .5 between neighbouring steps. The tests assume independent steps: this row says what it costs if they are not.
+- `steps that hardly change`: the same with a standard deviation of .3 and a correlation of .9, as of a policy that learns slowly.
 
 With a change:
 
@@ -96,6 +97,9 @@ WITHOUT_CHANGE: dict[tuple[str, str], Case] = {
         n, sneaky_incorrect=np.full(n, 0.1), has_equal_groups=True
     ),
     ("goodharting", "steps that depend on each other"): lambda n, rng: make_phase(n, sneaky_mistake=wander(n, rng)),
+    ("goodharting", "steps that hardly change"): lambda n, rng: make_phase(
+        n, sneaky_mistake=wander(n, rng, sd=0.3, correlation=0.9)
+    ),
 }
 
 WITH_CHANGE: dict[tuple[str, str], Case] = {
@@ -104,6 +108,7 @@ WITH_CHANGE: dict[tuple[str, str], Case] = {
     ("goodharting", "trend of 1"): lambda n, rng: make_phase(n, sneaky_mistake=rise(n, 1.0)),
     ("goodharting", "late trend of 1"): lambda n, rng: make_phase(n, sneaky_mistake=rise(n, 1.0, first=0.5)),
     ("goodharting", "reversal"): lambda n, rng: make_phase(n, correct=late(n, 2.0, -0.5)),
+    ("sneaky_collapse", "collapse to .05"): lambda n, rng: make_phase(n, sneaky_incorrect=late(n, 0.5, 0.05)),
     ("sneaky_collapse", "collapse to .02"): lambda n, rng: make_phase(n, sneaky_incorrect=late(n, 0.5, 0.02)),
     ("sneaky_collapse", "collapse to 0"): lambda n, rng: make_phase(n, sneaky_incorrect=late(n, 0.5, 0.0)),
 }

@@ -248,6 +248,8 @@ def _check_operand(op: str, operand: str, value: object) -> None:
         raise ValueError(f"`op: {op}` compares numbers; got {value!r:.80}")
     if operand == "range" and len(numbers) != 2:
         raise ValueError(f"`range` must be the two ends, [low, high]; got {value!r:.80}")
+    if operand == "range" and numbers[0] > numbers[1]:
+        raise ValueError(f"`range` is [low, high], and nothing is between the ends of {value!r:.80}")
     if op == "regex":
         try:
             re.compile(str(value))

@@ -170,6 +170,7 @@ def _holds(condition: Mapping[str, Any], value: Any) -> bool:
         return re.search(str(condition["value"]), str(value)) is not None
     if op == "contains":
         return str(condition["value"]) in str(value)
+    _check_kinds(condition, value)
     value = _exact(value)
     if op in ("in", "nin"):
         return (value in map(_exact, condition["values"])) == (op == "in")
@@ -182,6 +183,23 @@ def _holds(condition: Mapping[str, Any], value: Any) -> bool:
         low, high = map(_exact, condition["range"])
         return low <= value <= high
     return _COMPARISONS[op](value, _exact(condition["value"]))
+
+
+def _check_kinds(condition: Mapping[str, Any], value: Any) -> None:
+    """
+    Check that a text is compared with texts, and a number with numbers: unlike kinds are never equal.
+
+    Raises:
+        ValueError: if they are of unlike kinds.
+    """
+    operands = condition.get("values", [condition["value"]] if "value" in condition else [])
+    for operand in operands if condition["op"] in ("eq", "ne", "in", "nin") else ():
+        if isinstance(value, str) != isinstance(operand, str):
+            kinds = ("text", "a number") if isinstance(value, str) else ("a number", "text")
+            raise ValueError(
+                f"`op: {condition['op']}` compares `{condition['path']}`, which is {kinds[0]} ({show_value(value)}), with "
+                f"{operand!r:.40}, which is {kinds[1]}; write it as {kinds[0]}"
+            )
 
 
 def _exact(value: Any) -> Any:

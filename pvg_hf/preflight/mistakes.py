@@ -29,6 +29,7 @@ from pvg_hf.preflight.trainer_settings import (
     check_num_prompts,
     check_prover_trainer,
     check_self_evaluation,
+    check_stop_rule,
     check_warmups,
 )
 from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
@@ -141,6 +142,7 @@ def _check_settings(
     yield from check_generation(of_round, hardware)
     yield from check_sharding(of_round)
     yield from check_critic(of_round, hardware)
+    yield from check_stop_rule(of_round)
     yield from check_extensions(of_round, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
     yield from check_self_evaluation(of_round)
     if problems is not None:

@@ -136,6 +136,16 @@ def _try_batch(recipe: Recipe, round_index: int) -> None:
     check_batch(number, batch_size, is_balanced=is_balanced, crowded=config.crowded)
 
 
+def check_stop_rule(recipe: Recipe) -> Iterator[str]:
+    """List a stop rule that can never fire."""
+    rule, roles = recipe.stopping.rule, recipe.prover.roles
+    if rule in ("parity", "parity_and_incorrect") and roles == "helpful_only":
+        yield (
+            f"`stopping.rule` is `{rule}`, which compares the sneaky role with the helpful one and can never fire with "
+            "`prover.roles: helpful_only`: take `max_steps`, or leave it out."
+        )
+
+
 def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.ppo.critic` that can be found without loading models."""
     config, verifier = recipe.prover, recipe.verifier

@@ -148,3 +148,22 @@ def test_a_mistake_in_the_section_is_named(changes, match):
     section = {**yaml.safe_load(PUBLISHED), **changes}
     with pytest.raises(RecipeError, match=match):
         load_recipe({"noise": {"checker": {"errors": section}}})
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"path": "completion_extracted", "op": "eq", "value": 97},
+        {"path": "completion_extracted", "op": "in", "values": ["96", 97]},
+        {"path": "difficulty", "op": "ne", "value": "4"},
+    ],
+)
+def test_a_text_is_not_compared_with_a_number(selector):
+    """They are never equal, so that the bucket would silently have no solutions, or all."""
+    with pytest.raises(ValueError, match=selector["path"]):
+        errors(bucket(**selector)).judge(PROBLEM, "#### 97", passed=False)
+
+
+def test_a_range_has_its_lower_end_first():
+    with pytest.raises(ValueError, match=r"\[0.2, 0.1\]"):
+        errors(bucket(path="rel_error", op="between", range=[0.2, 0.1]))

@@ -63,6 +63,15 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["stopping.labels=observed", "noise={level: pair, epsilon: 0.1}"],
             ["`stopping.labels` is `observed`", "`clean`"],
         ),
+        (
+            ["stopping.labels=observed", "noise.epsilon=0.1", "watchdogs.false_positives=stop"],
+            ["`stopping.labels` is `observed`", "`watchdogs.false_positives: stop`"],
+        ),
+        (
+            ["stopping.labels=observed", "noise.epsilon=0.1", "watchdogs.collapse_recovery=supervised"],
+            ["`stopping.labels` is `observed`", "`watchdogs.collapse_recovery: supervised`"],
+        ),
+        (["prover.roles=helpful_only", "stopping.rule=parity"], ["`stopping.rule` is `parity`", "never fire"]),
         (["stopping.rule=partiy"], ["`stopping.rule`", "Did you mean `parity`?"]),
         (["prover.trainer={max_steps: 3}"], ["`max_steps`", "its key `prover.max_steps`"]),
         (["prover.trainer={logging_steps: 10}"], ["`logging_steps`", "the game sets itself"]),
