@@ -11,7 +11,7 @@ from math import ceil
 
 import numpy as np
 from datasets import Dataset
-from scipy.stats import binom, linregress, ttest_1samp
+from scipy.stats import binom, linregress, t
 
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.roles import Outcome, Role
@@ -30,6 +30,8 @@ NUM_GOODHARTING_TESTS = 2  # a closing gap, and reversed ranks
 
 LEAST_STEPS = 3  # fewer have no standard error of a slope
 
+MAX_CORRELATION = 0.95  # of neighbouring steps, as far as it is estimated
+
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16  # of the recovery
 
 WRITTEN_PER_ROW = 2  # solutions written for each one that the recovery reads, since some are correct or fail
@@ -40,8 +42,8 @@ class Watchdogs:
     Tests each phase's figures for a change. An alert of each kind is raised at most once per phase.
 
     Tested are the whole phase, each half, each quarter, and so on down to `window` steps, each when its last step is reached. The
-    tests share the false-alarm rate of the phase equally (Bonferroni). They assume that the steps of a phase without change are
-    independent.
+    tests share the false-alarm rate of the phase equally (Bonferroni). Those of a trend and of the ranks allow for steps that depend
+    on their neighbours, as far as the dependence shows within a window; that of a collapse takes steps as independent.
 
     Args:
         config ([`WatchdogConfig`]):
@@ -174,17 +176,36 @@ def fit_trend(values: np.ndarray, alternative: str) -> Trend:
     """Fit a line to the figures of successive steps, and test its slope for being `less` or `greater` than 0."""
     if len(values) < LEAST_STEPS or np.ptp(values) == 0:
         return Trend(float(values[0]), float(values[-1]), 1.0)
-    fit = linregress(np.arange(len(values)), values, alternative=alternative)
-    return Trend(float(fit.intercept), float(fit.intercept + fit.slope * (len(values) - 1)), float(fit.pvalue))
+    fit = linregress(np.arange(len(values)), values)
+    line = fit.intercept + fit.slope * np.arange(len(values))
+    p_value = _p_value(fit.slope, fit.stderr, values - line, num_parameters=2)
+    return Trend(float(line[0]), float(line[-1]), p_value if alternative == "less" else 1 - p_value)
 
 
 def p_value_below_zero(values: np.ndarray) -> float:
-    """Return the p-value of a negative mean, by Student's t."""
+    """Return the p-value of a negative mean, by Student's t for steps that depend on each other."""
     if len(values) < LEAST_STEPS:
         return 1.0
     if np.ptp(values) == 0:
         return 0.0 if values[0] < 0 else 1.0
-    return float(ttest_1samp(values, 0.0, alternative="less").pvalue)
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return _p_value(values.mean(), error, values - values.mean(), num_parameters=1)
+
+
+def _p_value(estimate: float, error: float, residuals: np.ndarray, *, num_parameters: int) -> float:
+    """
+    Return the p-value of an estimate below 0, by Student's t.
+
+    The standard error is that for independent residuals. It is raised, and the degrees of freedom lowered, for residuals that
+    are correlated as a first-order autoregression is: n of them count as n (1 - r) / (1 + r) (Bartlett 1935). The estimate of r is
+    corrected for its bias towards 0 in short windows, and a negative one counts as 0.
+    """
+    number, total = len(residuals), float(residuals @ residuals)
+    found = float(residuals[1:] @ residuals[:-1]) / total if total else 0.0
+    correlation = min(max(0.0, found + (num_parameters + (num_parameters + 2) * found) / number), MAX_CORRELATION)
+    share = (1 - correlation) / (1 + correlation)
+    freedom = max(1.0, number * share - num_parameters)
+    return float(t.cdf(estimate / max(error / share**0.5, 1e-300), freedom))
 
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:

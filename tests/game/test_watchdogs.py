@@ -142,11 +142,12 @@ def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_reported):
 
 def test_reversed_ranks_are_goodharting_too():
     """
-    The mean of (-.5, -.4, -.5, -.6) is -.5, its standard error sqrt(.02 / 3 / 4) = .041: -12.2 of them. That of (.5, -.5, -.5,
-    -.5) is only -1 of its standard error.
+    The mean of (-.5, -.49, -.5, -.51) is -.5, its standard error for independent steps sqrt(.0002 / 3 / 4) = .0041. Their correlation
+    is 0, and 1/4 with the correction of its bias, so that they count as 4 * .75 / 1.25 = 2.4 steps: -95 standard errors with 1.4 degrees
+    of freedom, P = .0009. That of (.5, -.5, -.5, -.5) is less than 1 standard error below 0.
     """
     watched = Watched()
-    watched.update(score_correctness_correlation=[0.5, -0.5, -0.5, -0.5, -0.5, -0.4, -0.5, -0.6])
+    watched.update(score_correctness_correlation=[0.5, -0.5, -0.5, -0.5, -0.5, -0.49, -0.5, -0.51])
     assert watched.alerts == [
         ("goodharting", "Step 8: over 4 steps the verifier ranked incorrect solutions above correct ones.")
     ]
@@ -176,3 +177,18 @@ def test_negative_mean_is_tested_by_students_t():
     assert p_value_below_zero(np.array([-1.0, 0.0, -2.0])) == pytest.approx(0.5 - 1.5**0.5 / 10**0.5, abs=1e-4)
     assert p_value_below_zero(np.array([-1.0, -1.0])) == 1.0
     assert p_value_below_zero(np.full(3, 0.5)) == 1.0
+
+
+def test_neighbouring_steps_that_are_alike_are_no_trend():
+    """
+    Of phases of 60 steps with a correlation of .6 between neighbours, Student's t for independent steps finds a trend at 5 % in a
+    fifth; with fewer effective steps it is 5 %, and at most 8 % with 3.3 standard errors of 500 phases added (.032).
+    """
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(500):
+        values = [rng.normal()]
+        while len(values) < 60:
+            values.append(0.6 * values[-1] + rng.normal(0, 0.8))
+        found.append(fit_trend(np.array(values), "greater").p_value <= 0.05)
+    assert np.mean(found) <= 0.082
