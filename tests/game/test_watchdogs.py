@@ -144,7 +144,7 @@ def test_reversed_ranks_are_goodharting_too():
     """
     The mean of (-.5, -.49, -.5, -.51) is -.5, its standard error for independent steps sqrt(.0002 / 3 / 4) = .0041. Their correlation
     is 0, and 1/4 with the correction of its bias, so that they count as 4 * .75 / 1.25 = 2.4 steps: -95 standard errors with 1.4 degrees
-    of freedom, P = .0009. That of (.5, -.5, -.5, -.5) is less than 1 standard error below 0.
+    of freedom, P = .0006. That of (.5, -.5, -.5, -.5) is less than 1 standard error below 0.
     """
     watched = Watched()
     watched.update(score_correctness_correlation=[0.5, -0.5, -0.5, -0.5, -0.5, -0.49, -0.5, -0.51])
