@@ -300,7 +300,7 @@ def test_examples_of_the_noise_page_run(folder):
 
 def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
     names = _run(README)
-    assert names["trainer"].args.rho0 == 0.1
+    assert names["trainer"].args.flip_rate == 0.1
     assert (folder / "verifier" / "model.safetensors").exists()
     (recipe,) = _recipes(README)
     assert (recipe.task.name, recipe.prover.lora.r) == ("my_task:MyTask", 16)
