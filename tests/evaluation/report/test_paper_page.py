@@ -57,7 +57,7 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
 
 
 def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
-    """In the paper the roles stay separable with CGC, and the helpful accuracy is known for no round in particular."""
+    """The paper reports that roles stay separable with CGC, and a range of helpful accuracies for no round in particular."""
     path = make_run(2)
     for index, figure in enumerate((HIGH, LOW)):
         folder = judgement_folder(RunFolder(path), "role_separability", index)
