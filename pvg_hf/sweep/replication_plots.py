@@ -8,7 +8,7 @@ from pvg_hf.evaluation.report.plots.attack_curves import attack_judgements, draw
 from pvg_hf.evaluation.report.plots.over_rounds import TERMS as ROUND_TERMS
 from pvg_hf.evaluation.report.plots.over_rounds import draw_rounds
 from pvg_hf.evaluation.report.plots.pool_matrix import TERMS as POOL_TERMS
-from pvg_hf.evaluation.report.plots.pool_matrix import draw_pools
+from pvg_hf.evaluation.report.plots.pool_matrix import draw_pool_map
 from pvg_hf.evaluation.report.plots.style import Plot
 from pvg_hf.evaluation.report.pool_tables import pool_cells
 from pvg_hf.evaluation.seeds import mean_over_seeds
@@ -54,7 +54,7 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
     }
     if cells:
         yield Plot(
-            f"{name}-pools", "Does a later verifier accept fewer mistakes?", seeds, draw_pools(cells), POOL_TERMS
+            f"{name}-pools", "Does a later verifier accept fewer mistakes?", seeds, draw_pool_map(cells), POOL_TERMS
         )
     attacks = attack_judgements(begun)
     if attacks:

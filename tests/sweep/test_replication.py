@@ -64,7 +64,7 @@ def test_plots_show_the_means_of_rounds_that_all_seeds_have(make_run, run_templa
     assert (rounds.name, pools.name) == ("mine-rounds", "mine-pools")
     accuracy, *_ = rounds.canvas.axes
     assert [label.get_text() for label in accuracy.get_xticklabels()] == ["base", "0", "1"]
-    matrix, _ = pools.canvas.axes
+    (matrix,) = pools.canvas.axes
     assert len(matrix.texts) == 6  # two verifiers, the base and two provers
     shown = {text.get_position(): text.get_text().split("\n")[0] for text in matrix.texts}
     assert shown[0, 1] == f"{share - 0.1:.2f}"

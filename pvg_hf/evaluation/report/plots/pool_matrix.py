@@ -46,8 +46,8 @@ def draw_pools(cells: Cells) -> Canvas:
             Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's. All
             have a value.
     """
-    verifiers, pools = (sorted({key[index] for key in cells}) for index in (0, 1))
-    width, height = 1.6 + 1.15 * len(pools), 1.3 + 0.75 * len(verifiers)
+    verifiers, pools = _verifiers_and_pools(cells)
+    width, height = _matrix_size(verifiers, pools)
     if len(pools) <= MAX_BESIDE:
         canvas = new_canvas(width + 4.6, max(3.6, height))
         matrix, lines = canvas.subplots(1, 2, width_ratios=[width, 4.6])
@@ -59,12 +59,31 @@ def draw_pools(cells: Cells) -> Canvas:
     return canvas
 
 
+def draw_pool_map(cells: Cells) -> Canvas:
+    """Draw the matrix of [`draw_pools`] alone."""
+    verifiers, pools = _verifiers_and_pools(cells)
+    canvas = new_canvas(*_matrix_size(verifiers, pools))
+    _draw_matrix(canvas.subplots(), cells, verifiers, pools)
+    return canvas
+
+
+def _verifiers_and_pools(cells: Cells) -> tuple[list[int], list[int]]:
+    verifiers, pools = (sorted({key[index] for key in cells}) for index in (0, 1))
+    return verifiers, pools
+
+
+def _matrix_size(verifiers: list[int], pools: list[int]) -> tuple[float, float]:
+    """Width and height of the matrix, in inches."""
+    return 1.6 + 1.15 * len(pools), 1.3 + 0.75 * len(verifiers)
+
+
 def _draw_matrix(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]) -> None:
     shares = [[cells[v, p].value if (v, p) in cells else float("nan") for p in pools] for v in verifiers]
     axes.imshow(shares, cmap="Oranges", vmin=0, vmax=1, aspect="auto")
     for (verifier, pool), figure in cells.items():
+        # A mean's interval by Student's t may end where no share is, below 0 or above 1.
         row, column = verifiers.index(verifier), pools.index(pool)
-        interval = "" if figure.low is None else f"\n[{figure.low:.2f}, {figure.high:.2f}]"
+        interval = "" if figure.low is None else f"\n[{max(figure.low, 0):.2f}, {min(figure.high, 1):.2f}]"
         color = "white" if figure.value >= DARK else "black"
         axes.text(column, row, f"{figure.value:.2f}{interval}", ha="center", va="center", fontsize=9, color=color)
         if verifier == pool:
