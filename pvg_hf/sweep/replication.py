@@ -34,6 +34,8 @@ HEADLINES = (
     "soundness",
     "test_auc",
     "verifier_pair_accuracy",
+    "verifier_accepts/helpful_incorrect",
+    "verifier_accepts/sneaky_correct",
     "late_change/helpful",
     "implicit_share/helpful",
     "step_validity/helpful",

@@ -74,6 +74,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         *_parity_statements(run),
         *_choice_statements(run),
         _pair_statement(run),
+        *_role_statements(last),
         *_author_statements(last),
         _alert_statement(run),
     ]
@@ -240,6 +241,28 @@ def _pair_statement(run: RunData) -> Statement:
         "Verifier pair accuracy",
         f"on held-out problems, chance 50 %: {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
     )
+
+
+def _role_statements(last: RoundData) -> list[Statement]:
+    # The two cells in which the role and the correctness say different things.
+    mistakes, honest = (last.figure(f"verifier_accepts/{cell}") for cell in ("helpful_incorrect", "sneaky_correct"))
+    if mistakes.low is None or honest.low is None:
+        return []
+    if mistakes.low <= honest.high and honest.low <= mistakes.high:
+        mark, words = "open", "no clear difference (the intervals overlap)"
+    elif mistakes.value > honest.value:
+        mark, words = "bad", "it goes by who wrote a solution more than by whether it is correct"
+    else:
+        mark, words = "good", "it goes by whether a solution is correct more than by who wrote it"
+    return [
+        Statement(
+            mark,
+            "Checking, or recognising the role",
+            f"of earlier provers' solutions to held-out problems, the last verifier accepts {percent(mistakes)} of the helpful role's "
+            f"mistakes and {percent(honest)} of the sneaky role's correct solutions: {words}.",
+            {"by role": "roles"},
+        )
+    ]
 
 
 def _author_statements(last: RoundData) -> list[Statement]:

@@ -156,6 +156,10 @@ SOURCE_COLUMNS = (
     ("calibration error", "calibration_error"),
 )
 
+ACCEPTED_BY_ROLE = tuple(
+    (f"{role}, {kind}", f"verifier_accepts/{role}_{kind}") for kind in ("correct", "incorrect") for role in GAME_ROLES
+)
+
 DIVERSITY_COLUMNS = (
     ("distinct texts", "distinct", 3),
     ("duplicates per problem", "duplicates", 2),
@@ -233,6 +237,11 @@ def _figures_table(run: RunData, columns: Sequence[tuple[str, str]]) -> Table:
         if any(key in data.figures for _, key in columns)
     ]
     return Table(["", *(heading for heading, _ in columns)], rows)
+
+
+def roles_table(run: RunData) -> Table:
+    """Shares that each verifier accepts of earlier provers' held-out solutions, by role and correctness; one row per round."""
+    return _figures_table(run, ACCEPTED_BY_ROLE)
 
 
 def acceptance_tables(run: RunData) -> dict[str, Table]:

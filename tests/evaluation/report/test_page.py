@@ -73,6 +73,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "What the verifier accepts",
         "Answers to test problems",
         "The last verifier, by source of the solutions",
+        "Does the verifier check, or recognise the role?",
         "What the verifiers were trained on, and what was left out",
         "Inputs cut when they were scored",
         "Solutions side by side",

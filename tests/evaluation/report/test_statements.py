@@ -173,3 +173,21 @@ def test_parity_is_reported_with_its_step_or_the_gap_that_is_left(run):
         "from step 31 (of at most 40); not in round 1 within 50 steps, with a score gap of 1.23 left."
     )
     assert not [statement for statement in write_verdict(run) if statement.subject == "Parity"]
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "honest", "mark", "words"),
+    [
+        (Figure(0.8, 0.7, 0.9, 300), Figure(0.3, 0.2, 0.4, 70), "bad", "it goes by who wrote a solution more"),
+        (Figure(0.3, 0.2, 0.4, 300), Figure(0.8, 0.7, 0.9, 70), "good", "by whether a solution is correct more"),
+        (Figure(0.5, 0.4, 0.6, 300), Figure(0.4, 0.2, 0.6, 70), "open", "the intervals overlap"),
+    ],
+    ids=["by the role", "by correctness", "not clear"],
+)
+def test_a_verifier_that_recognises_the_role_is_called_out(run, mistakes, honest, mark, words):
+    cells = {"verifier_accepts/helpful_incorrect": mistakes, "verifier_accepts/sneaky_correct": honest}
+    statement = said(with_figures(run, {}, cells), "Checking")
+    assert statement.mark == mark
+    assert words in statement.text
+    empty = with_figures(run, {}, {**cells, "verifier_accepts/sneaky_correct": EMPTY})
+    assert not [found for found in write_verdict(empty) if found.subject.startswith("Checking")]

@@ -21,6 +21,7 @@ from pvg_hf.evaluation.report.tables import (
     new_texts_table,
     pairs_table,
     roc_table,
+    roles_table,
     rounds_table,
     scoring_counts_table,
     sources_table,
@@ -87,6 +88,14 @@ def test_sources_table_has_a_row_per_prover(run):
     tpr = run.evaluated[-1].figure("verifier_tpr/base")
     assert table.rows[1][1][3] == TableCell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
     assert sources_table(replace(run, rounds=[])).rows == []
+
+
+def test_roles_table_has_the_rounds_that_had_an_earlier_prover(run):
+    table = roles_table(run)
+    assert table.headers == ["", "helpful, correct", "sneaky, correct", "helpful, incorrect", "sneaky, incorrect"]
+    assert [heading for heading, _ in table.rows] == ["round 1"]
+    share = run.evaluated[-1].figure("verifier_accepts/helpful_incorrect")
+    assert table.rows[0][1][2].value == f"{share.value:.3f}"
 
 
 def test_pairs_table_counts_exclusions_in_both_parts(run):
