@@ -94,6 +94,7 @@ def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository
     assert _figures(folder) == _figures(swept)
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository, tmp_path):
     folder, forward = SweepFolder(tmp_path / "levels"), Cell(0, 0.2, "forward")
     shutil.copytree(swept.root, folder.root)

@@ -146,6 +146,7 @@ def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
     assert list(after.values()).count(0.5) == list(before.values()).count(0.5) + len(undecided)
 
 
+@pytest.mark.slow
 def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
     """Only its proofs go to the pool and the verifier; its reward rises if its evaluation of itself is accurate."""
     folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION, prover__max_steps=3)))

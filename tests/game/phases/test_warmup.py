@@ -61,6 +61,7 @@ def test_its_steps_come_first_on_the_games_axis(warm):
     ]
 
 
+@pytest.mark.slow
 def test_killed_between_the_players_it_resumes_to_the_same_bytes(warm, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, **CHANGES)
     moment = {"event": "open", "pattern": r"\.models\.partial/verifier/config\.json"}
