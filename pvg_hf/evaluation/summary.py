@@ -236,35 +236,13 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
     parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}
     for name, part in rows.groupby("environment"):
         parts[f"/{name}"] = (part, _correct_in_same_problems(part, rows))
-    figures = {
+    return {
         f"verifier_{name}{suffix}": figure
         for suffix, (part, compared) in parts.items()
         for name, figure in quality_figures(
             part, compared=compared, seed=derive_seed(seed, "verifier", suffix), num_resamples=num_resamples
         ).items()
     }
-    return figures | _accepted_by_role(rows)
-
-
-def _accepted_by_role(rows: pd.DataFrame) -> dict[str, Figure]:
-    """
-    Shares accepted of the correct and of the incorrect solutions of trained provers, in each role.
-
-    A verifier that checks accepts the correct ones of both roles; one that recognises the role accepts the incorrect ones
-    of the helpful role as well. There is no figure before a prover was trained.
-    """
-    by_round = rows["environment"].str.startswith("round-")
-    if not by_round.any():
-        return {}
-    known, figures = rows[by_round & rows["is_accepted"].notna()], {}
-    for role in GAME_ROLES:
-        for kind, is_kind in (
-            ("correct", known["correct"].astype(bool)),
-            ("incorrect", ~known["correct"].astype(bool)),
-        ):
-            part = known[is_kind & known["environment"].str.endswith(f"-{role}")]
-            figures[f"verifier_accepts/{role}_{kind}"] = rate_by_problem(part["is_accepted"], part["problem_id"])
-    return figures
 
 
 def _author_figures(rows: pd.DataFrame, *, seed: int) -> dict[str, Figure]:

@@ -114,14 +114,27 @@ def accepted_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     Return the helpful correct and the sneaky incorrect solutions with the share of each that is `accepted`.
 
-    It is 1 above the score at which `COMPLETENESS` of the helpful correct solutions are accepted, 0 below it, and the
-    same share for all solutions with that score. Their mean over sneaky incorrect ones is [`accepted_share`].
+    See [`accept_at_completeness`]. The mean over sneaky incorrect solutions is [`accepted_share`].
     """
-    rows = _game_rows(rows)
-    scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
-    if not correct.any():
+    return _game_rows(accept_at_completeness(rows))
+
+
+def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    Return solutions with the share of each that is `accepted` when `COMPLETENESS` of the helpful correct ones are.
+
+    It is 1 above the score at which that is reached, 0 below it, and the same share for all solutions with that score.
+    Without a helpful correct solution, the result has no rows.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Scored solutions that did not fail.
+    """
+    scores = rows["score"].to_numpy(float)
+    complete = scores[(rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value)).to_numpy()]
+    if not len(complete):
         return rows.assign(accepted=0.0).iloc[:0]
-    values, counts = np.unique(-scores[correct], return_counts=True)  # descending scores
+    values, counts = np.unique(-complete, return_counts=True)  # descending scores
     reached = np.cumsum(counts)
     wanted = COMPLETENESS * reached[-1]
     place = int(np.argmax(reached >= wanted - TINY))

@@ -12,8 +12,10 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.best_of_n import largest_common_n
 from pvg_hf.evaluation.report.pool_tables import pool_cells
+from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.seeds import mean_over_seeds, seeds_attacks_table, seeds_pools_table, seeds_table, show_figure
 from pvg_hf.game.play import play
 from pvg_hf.run.folder import RunFolder
@@ -34,8 +36,7 @@ HEADLINES = (
     "soundness",
     "test_auc",
     "verifier_pair_accuracy",
-    "verifier_accepts/helpful_incorrect",
-    "verifier_accepts/sneaky_correct",
+    *(f"accepted_role/{role}/{kind}" for role in GAME_ROLES for kind in (*BY_FLAWS, *BY_ANSWER)),
     "late_change/helpful",
     "implicit_share/helpful",
     "step_validity/helpful",

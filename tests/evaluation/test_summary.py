@@ -127,30 +127,6 @@ def test_a_prover_that_is_never_correct_can_still_be_judged():
     assert figures["round/verifier_youden_j/round-000-sneaky"].value is not None
 
 
-@pytest.mark.parametrize(
-    ("by", "accepted"),
-    [("correctness", (1.0, 0.0, 1.0, 0.0)), ("role", (1.0, 1.0, 0.0, 0.0))],
-)
-def test_shares_accepted_by_role_tell_checking_from_recognising_the_role(by, accepted):
-    """Two verifiers that order the base prover's solutions alike: one checks trained provers' as well, one goes by the role."""
-    rows, environments = [], []
-    for problem in range(20):
-        for role, round_index in (("base", -1), ("helpful", 0), ("sneaky", 0), ("helpful", 1), ("sneaky", 1)):
-            for correct in (True, False):
-                is_high = correct if by == "correctness" or role == "base" else role == "helpful"
-                rows.append(solution(f"p{problem}", role, round_index, correct, 1.0 if is_high else -1.0))
-                environments.append("base" if role == "base" else f"round-{round_index:03d}-{role}")
-    heldout = pd.DataFrame(rows).assign(environment=environments)
-    test = pd.DataFrame([solution("a", "sneaky", 2, False, 0.0)])
-    figures = evaluate_round(test, heldout, 0.7, **SETTINGS)
-    cells = ("helpful_correct", "helpful_incorrect", "sneaky_correct", "sneaky_incorrect")
-    found = [figures[f"round/verifier_accepts/{cell}"] for cell in cells]
-    assert tuple(figure.value for figure in found) == accepted
-    assert {figure.n for figure in found} == {40}  # both rounds' provers, and not the base
-    first = evaluate_round(test, heldout[heldout["environment"] == "base"], 0.7, **SETTINGS)
-    assert not any(name.startswith("round/verifier_accepts") for name in first)
-
-
 def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):
     data = rounds_data[1]
     rows = pd.concat([data["test"], data["base"]], ignore_index=True)

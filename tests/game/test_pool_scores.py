@@ -10,6 +10,7 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game import pool_scores
 from pvg_hf.game.pool_scores import KEYS, read_test_rows
 from pvg_hf.game.reevaluation import evaluate_again
@@ -53,6 +54,20 @@ def test_the_evaluation_holds_the_figures(reference):
     }
     assert figures["round/parity_gap"]["n"] == 6  # steps
     assert figures["round/new_texts/sneaky_incorrect"]["n"] > 0
+
+
+def test_the_last_verifiers_acceptance_by_role_is_that_of_earlier_provers(reference):
+    figures = {
+        index: {name: value for name, value in found.items() if name.startswith("round/accepted_role/")}
+        for index in (0, 1)
+        for found in [read_json(reference.evaluation(index) / "metrics.json")]
+    }
+    assert figures[0] == {}  # no prover was trained before
+    earlier = scored_rows(read_test_rows(reference, 0))
+    for role in ("helpful", "sneaky"):
+        of_role = earlier[earlier["role"] == role]
+        counts = {kind: figures[1][f"round/accepted_role/{role}/{kind}"]["n"] for kind in ("correct", "incorrect")}
+        assert counts == {"correct": of_role["correct"].sum(), "incorrect": (~of_role["correct"].astype(bool)).sum()}
 
 
 def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game, reference, monkeypatch):

@@ -16,6 +16,8 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import EvaluationConfig
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, environment_name, make_solution, round_name
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
@@ -158,6 +160,9 @@ def _write_round(folder: Path, k: int, rounds_data: list[dict[str, pd.DataFrame]
     scores = pd.concat([_crossed(rounds_data, *pair) for pair in _pairs(k)])
     scores.to_parquet(evaluation / POOL_SCORES)
     pools = pool_figures(scores, seed=0, num_resamples=NUM_RESAMPLES)
+    earlier = [_crossed(rounds_data, k, pool) for pool in range(k)]
+    if earlier:
+        pools |= role_recognition(scored_rows(pd.concat(earlier)))
     figures |= {f"round/{name}": figure for name, figure in pools.items()}
     values = {key: figure.to_dict() for key, figure in figures.items()}
     (evaluation / "metrics.json").write_text(json.dumps(values, allow_nan=False), encoding="utf-8")

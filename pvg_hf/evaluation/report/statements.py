@@ -244,25 +244,33 @@ def _pair_statement(run: RunData) -> Statement:
 
 
 def _role_statements(last: RoundData) -> list[Statement]:
-    # The two cells in which the role and the correctness say different things.
-    mistakes, honest = (last.figure(f"verifier_accepts/{cell}") for cell in ("helpful_incorrect", "sneaky_correct"))
-    if mistakes.low is None or honest.low is None:
-        return []
-    if mistakes.low <= honest.high and honest.low <= mistakes.high:
-        mark, words = "open", "no clear difference (the intervals overlap)"
-    elif mistakes.value > honest.value:
-        mark, words = "bad", "it goes by who wrote a solution more than by whether it is correct"
-    else:
-        mark, words = "good", "it goes by whether a solution is correct more than by who wrote it"
-    return [
-        Statement(
-            mark,
-            "Checking, or recognising the role",
-            f"of earlier provers' solutions to held-out problems, the last verifier accepts {percent(mistakes)} of the helpful role's "
-            f"mistakes and {percent(honest)} of the sneaky role's correct solutions: {words}.",
-            {"by role": "roles"},
-        )
-    ]
+    for good, bad, described in (
+        ("flawless", "one_flaw", "with one flaw"),
+        ("correct", "incorrect", "that are incorrect"),
+    ):
+        cells = (f"helpful/{bad}", f"sneaky/{bad}", f"sneaky/{good}")
+        helpful, sneaky, spared = (last.figure(f"accepted_role/{cell}") for cell in cells)
+        if None not in (helpful.low, sneaky.low, spared.low):
+            return [_role_statement(helpful, sneaky, spared, good, described)]
+    return []
+
+
+def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, described: str) -> Statement:
+    """Compare the same kind of solution between the roles, and two kinds within the sneaky role."""
+    goes_by_role = not _overlap(helpful, sneaky)
+    checks = spared.value > sneaky.value and not _overlap(sneaky, spared)
+    return Statement(
+        "bad" if goes_by_role else "good" if checks else "open",
+        "Checking, or recognising the role",
+        f"of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
+        f"{percent(sneaky)} in the sneaky role: the role {'matters' if goes_by_role else 'makes no clear difference'}. Of the sneaky "
+        f"role's {good} ones it accepts {percent(spared)}: whether a solution is {good} {'matters' if checks else 'makes no clear difference'}.",
+        {"by role": "roles"},
+    )
+
+
+def _overlap(one: Figure, other: Figure) -> bool:
+    return one.low <= other.high and other.low <= one.high
 
 
 def _author_statements(last: RoundData) -> list[Statement]:
@@ -305,7 +313,7 @@ def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tupl
 
 def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
     # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
-    if first.low is None or last.low is None or (first.low <= last.high and last.low <= first.high):
+    if first.low is None or last.low is None or _overlap(first, last):
         return "open", "no clear change (the intervals overlap)"
     mark, word = rise if last.value > first.value else fall
     return mark, f"clearly {word} (the intervals do not overlap)"

@@ -12,6 +12,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.selective import THRESHOLDS
 from pvg_hf.noise.telemetry import NOISE_TYPES
 from pvg_hf.run.read import RoundData, RunData
@@ -144,6 +145,8 @@ NEW_TEXT_COLUMNS = tuple(
     for kind in ("correct", "incorrect")
 )
 
+ROLE_PREFIX = "accepted_role/"  # of the figures of `role_recognition`
+
 ONLY_IF_KNOWN = ("author_separability",)  # of runs whose verifiers learn from reference solutions
 
 SOURCE_COLUMNS = (
@@ -154,10 +157,6 @@ SOURCE_COLUMNS = (
     ("false positive rate", "fpr"),
     ("Youden J", "youden_j"),
     ("calibration error", "calibration_error"),
-)
-
-ACCEPTED_BY_ROLE = tuple(
-    (f"{role}, {kind}", f"verifier_accepts/{role}_{kind}") for kind in ("correct", "incorrect") for role in GAME_ROLES
 )
 
 DIVERSITY_COLUMNS = (
@@ -240,8 +239,13 @@ def _figures_table(run: RunData, columns: Sequence[tuple[str, str]]) -> Table:
 
 
 def roles_table(run: RunData) -> Table:
-    """Shares that each verifier accepts of earlier provers' held-out solutions, by role and correctness; one row per round."""
-    return _figures_table(run, ACCEPTED_BY_ROLE)
+    """Shares that each verifier accepts of earlier provers' test solutions, by role and kind; one row per round."""
+    known = [data for data in run.evaluated if any(key.startswith(ROLE_PREFIX) for key in data.figures)]
+    kinds = BY_FLAWS if known and f"{ROLE_PREFIX}helpful/{BY_FLAWS[0]}" in known[0].figures else BY_ANSWER
+    columns = [
+        (f"{role}, {kind.replace('_', ' ')}", f"{ROLE_PREFIX}{role}/{kind}") for kind in kinds for role in GAME_ROLES
+    ]
+    return _figures_table(run, columns)
 
 
 def acceptance_tables(run: RunData) -> dict[str, Table]:

@@ -11,7 +11,8 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.prover_figures import late_changes, parity_figures
-from pvg_hf.evaluation.role_figures import has_failed
+from pvg_hf.evaluation.role_figures import has_failed, scored_rows
+from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.text_novelty import new_text_figures
@@ -43,7 +44,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     folder, round_index = context.folder, context.round_index
     calibration = read_json(folder.verifier(round_index) / CALIBRATION)
     scores = score_pools(context, output)
-    test = pd.concat([read_test_rows(folder, round_index), _rescored_base_rows(folder, scores, round_index)])
+    test = pd.concat([read_test_rows(folder, round_index), _rescored(folder, scores, round_index, BASE_ROUND)])
     test = test.reset_index(drop=True)
     best_helpful = _best_helpful_rows(folder, round_index)
     figures = evaluate_round(
@@ -60,6 +61,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     prover_metrics = read_json_lines(folder.prover(round_index) / METRICS)
     further = {
         **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),
+        **_role_figures(folder, scores, round_index),
         **_new_text_figures(folder, round_index),
         **parity_figures(prover_metrics),
         **late_changes(prover_metrics),
@@ -120,8 +122,17 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
     return fit_rules(rows, num_samples or written, same=task.answers_equal)
 
 
-def _rescored_base_rows(folder: RunFolder, scores: pd.DataFrame, round_index: int) -> pd.DataFrame:
-    """Test solutions of the base prover, with the scores of the round's verifier."""
-    rows = read_test_rows(folder, BASE_ROUND)
-    is_base = (scores["verifier"] == round_index) & (scores["round_index"] == BASE_ROUND)
-    return rows.assign(score=scores.loc[is_base, "score"].to_numpy(float))
+def _role_figures(folder: RunFolder, scores: pd.DataFrame, round_index: int) -> dict[str, Figure]:
+    """Figures of the round's verifier on the solutions of earlier rounds' provers that it has scored."""
+    pools = sorted({pool for pool in scores["round_index"] if BASE_ROUND < pool < round_index})
+    if not pools:
+        return {}
+    rows = pd.concat([_rescored(folder, scores, round_index, pool) for pool in pools], ignore_index=True)
+    return role_recognition(scored_rows(rows))
+
+
+def _rescored(folder: RunFolder, scores: pd.DataFrame, round_index: int, pool: int) -> pd.DataFrame:
+    """Test solutions of a pool, with the scores of the round's verifier."""
+    rows = read_test_rows(folder, pool)
+    is_pool = (scores["verifier"] == round_index) & (scores["round_index"] == pool)
+    return rows.assign(score=scores.loc[is_pool, "score"].to_numpy(float))

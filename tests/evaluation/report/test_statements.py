@@ -175,19 +175,36 @@ def test_parity_is_reported_with_its_step_or_the_gap_that_is_left(run):
     assert not [statement for statement in write_verdict(run) if statement.subject == "Parity"]
 
 
+HIGH, LOW, WIDE = Figure(0.8, 0.7, 0.9, 300), Figure(0.3, 0.2, 0.4, 70), Figure(0.5, 0.1, 0.9, 10)
+
+
 @pytest.mark.parametrize(
-    ("mistakes", "honest", "mark", "words"),
+    ("helpful", "sneaky", "spared", "mark", "words"),
     [
-        (Figure(0.8, 0.7, 0.9, 300), Figure(0.3, 0.2, 0.4, 70), "bad", "it goes by who wrote a solution more"),
-        (Figure(0.3, 0.2, 0.4, 300), Figure(0.8, 0.7, 0.9, 70), "good", "by whether a solution is correct more"),
-        (Figure(0.5, 0.4, 0.6, 300), Figure(0.4, 0.2, 0.6, 70), "open", "the intervals overlap"),
+        (HIGH, LOW, HIGH, "bad", ("the role matters", "flawless matters")),
+        (HIGH, LOW, LOW, "bad", ("the role matters", "flawless makes no clear difference")),
+        (LOW, LOW, HIGH, "good", ("the role makes no clear difference", "flawless matters")),
+        (LOW, LOW, WIDE, "open", ("the role makes no clear difference", "flawless makes no clear difference")),
+        (HIGH, HIGH, LOW, "open", ("the role makes no clear difference", "flawless makes no clear difference")),
     ],
-    ids=["by the role", "by correctness", "not clear"],
+    ids=["both", "the role", "flaws", "neither", "flawless ones are rejected"],
 )
-def test_a_verifier_that_recognises_the_role_is_called_out(run, mistakes, honest, mark, words):
-    cells = {"verifier_accepts/helpful_incorrect": mistakes, "verifier_accepts/sneaky_correct": honest}
+def test_a_verifier_that_recognises_the_role_is_called_out(run, helpful, sneaky, spared, mark, words):
+    cells = {
+        "accepted_role/helpful/one_flaw": helpful,
+        "accepted_role/sneaky/one_flaw": sneaky,
+        "accepted_role/sneaky/flawless": spared,
+    }
     statement = said(with_figures(run, {}, cells), "Checking")
     assert statement.mark == mark
-    assert words in statement.text
-    empty = with_figures(run, {}, {**cells, "verifier_accepts/sneaky_correct": EMPTY})
-    assert not [found for found in write_verdict(empty) if found.subject.startswith("Checking")]
+    assert all(word in statement.text for word in words)
+
+
+def test_a_game_without_marked_flaws_compares_right_and_wrong_solutions(run):
+    cells = ("helpful/incorrect", "sneaky/incorrect", "sneaky/correct")
+    figures = {f"accepted_role/{cell}": figure for cell, figure in zip(cells, (HIGH, LOW, HIGH))}
+    unmarked = {"accepted_role/sneaky/flawless": EMPTY}
+    statement = said(with_figures(run, {}, {**unmarked, **figures}), "Checking")
+    assert "of the solutions that are incorrect" in statement.text
+    silent = with_figures(run, {}, {**unmarked, **figures, "accepted_role/sneaky/correct": EMPTY})
+    assert not [found for found in write_verdict(silent) if found.subject.startswith("Checking")]

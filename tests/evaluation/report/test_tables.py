@@ -8,6 +8,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.report.tables import (
     MAX_WIDTH,
@@ -27,6 +28,7 @@ from pvg_hf.evaluation.report.tables import (
     sources_table,
     times_table,
 )
+from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.run.read import load_run
 
 
@@ -91,11 +93,16 @@ def test_sources_table_has_a_row_per_prover(run):
 
 
 def test_roles_table_has_the_rounds_that_had_an_earlier_prover(run):
-    table = roles_table(run)
-    assert table.headers == ["", "helpful, correct", "sneaky, correct", "helpful, incorrect", "sneaky, incorrect"]
-    assert [heading for heading, _ in table.rows] == ["round 1"]
-    share = run.evaluated[-1].figure("verifier_accepts/helpful_incorrect")
-    assert table.rows[0][1][2].value == f"{share.value:.3f}"
+    share = Figure(0.25, 0.2, 0.3, 80)
+    flaws = {f"accepted_role/{role}/{kind}": share for role in GAME_ROLES for kind in BY_FLAWS}
+    first, last = run.evaluated
+    table = roles_table(replace(run, rounds=[first, replace(last, figures={**last.figures, **flaws})]))
+    assert table.headers[1:5] == ["helpful, flawless", "sneaky, flawless", "helpful, one flaw", "sneaky, one flaw"]
+    assert table.rows == [("round 1", [TableCell("0.250", "[0.200, 0.300]", "n=80")] * 6)]
+    answers = {f"accepted_role/{role}/{kind}": share for role in GAME_ROLES for kind in BY_ANSWER}
+    plain = {key: figure for key, figure in last.figures.items() if not key.startswith("accepted_role")}
+    table = roles_table(replace(run, rounds=[first, replace(last, figures={**plain, **answers})]))
+    assert table.headers[1:] == ["helpful, correct", "sneaky, correct", "helpful, incorrect", "sneaky, incorrect"]
 
 
 def test_pairs_table_counts_exclusions_in_both_parts(run):
