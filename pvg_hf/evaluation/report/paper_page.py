@@ -35,6 +35,7 @@ from pvg_hf.run.read import RunData, load_run
 
 PAGE = "paper.html"
 
+SRC_NAMES = ("src", "standardized_src")
 CGC_NAMES = ("cgc", "correctness_gated_convincingness")
 
 # Of the lines of a run.
@@ -91,16 +92,18 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
     """Return the paper's figures in its order."""
     size, best_of_n = _best_of_n(run)
     is_cgc = run.recipe.prover.reward in CGC_NAMES
+    src = _measured_src(run)
     return [
         _dynamics(run, is_cgc=is_cgc),
         _over_rounds(
             "6a",
             "Steps until a fresh SRC attacker finds an exploit; none counts as the cap",
-            {"this run": _judged(run, "attacks", "src/mean_steps")},
+            {f"this run, {src}": _judged(run, "attacks", f"{src}/mean_steps")},
             [EXPLOIT_STEPS],
             rises=True,
             unit="RL steps",
-            note=_describe_found(_judged(run, "attacks", "src/found")),
+            scale="log",  # small models need far fewer steps
+            note=_describe_found(_judged(run, "attacks", f"{src}/found")),
         ),
         _over_rounds(
             "6b",
@@ -179,6 +182,11 @@ def describe_trend(figures: dict[int, Figure], *, rises: bool | None) -> str:
     return f"{verdict}: it {'rises' if is_up else 'falls'} {change}."
 
 
+def _measured_src(run: RunData) -> str:
+    """Name of the SRC reward whose attackers were trained: the paper's, or else the standardised one."""
+    return next((name for name in SRC_NAMES if _judged(run, "attacks", f"{name}/found")), SRC_NAMES[0])
+
+
 def _describe_found(found: dict[int, Figure]) -> str:
     """Say how many attackers found an exploit, because the steps of the others are those of the cap."""
     shares = [
@@ -220,6 +228,7 @@ def _over_rounds(
     *,
     rises: bool | None,
     unit: str = "share",
+    scale: str = "linear",
     chance: float | None = None,
     note: str = "",
 ) -> PaperFigure:
@@ -237,6 +246,7 @@ def _over_rounds(
         axes.axhline(chance, color=GREY, linewidth=1, linestyle=":", label="chance")
     axes.set_xlabel("round")
     axes.set_ylabel(unit)
+    axes.set_yscale(scale)
     axes.xaxis.get_major_locator().set_params(integer=True)
     tidy(axes)
     legend_beside(axes)
@@ -265,7 +275,7 @@ def _by_round(run: RunData, key: str) -> dict[int, Figure]:
 
 def _judged(run: RunData, name: str, key: str) -> dict[int, Figure]:
     found = [judgement for judgement in run.judgements if judgement.name == name]
-    return {judgement.round_index: judgement.figure(key) for judgement in found}
+    return {judgement.round_index: judgement.figure(key) for judgement in found if judgement.figure(key).n}
 
 
 def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:

@@ -262,7 +262,7 @@ def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, 
     return Statement(
         "bad" if goes_by_role else "good" if checks else "open",
         "Checking, or recognising the role",
-        f"of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
+        f"Of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
         f"{percent(sneaky)} in the sneaky role: the role {'matters' if goes_by_role else 'makes no clear difference'}. Of the sneaky "
         f"role's {good} ones it accepts {percent(spared)}: whether a solution is {good} {'matters' if checks else 'makes no clear difference'}.",
         {"by role": "roles"},

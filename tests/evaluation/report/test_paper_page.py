@@ -56,6 +56,17 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
     assert "<script" not in page
 
 
+def test_attackers_by_standardised_src_are_shown_where_there_are_no_others(make_run):
+    path = make_run(1)
+    folder = judgement_folder(RunFolder(path), "attacks", 0)
+    folder.mkdir(parents=True)
+    figures = {"standardized_src/found": HIGH, "standardized_src/mean_steps": Figure(40.0, None, None, 1)}
+    Judgement("attacks", 0, "Title", {}, figures, {}, 1.0).write(folder)
+    shown = next(figure for figure in paper_figures(load_run(path)) if figure.number == "6a")
+    assert "The trend needs at least two rounds." in shown.trend
+    assert "Attackers that found an exploit: round 0" in shown.trend
+
+
 def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
     """The paper reports that roles stay separable with CGC, and a range of helpful accuracies for no round in particular."""
     path = make_run(2)

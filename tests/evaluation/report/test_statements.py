@@ -205,6 +205,6 @@ def test_a_game_without_marked_flaws_compares_right_and_wrong_solutions(run):
     figures = {f"accepted_role/{cell}": figure for cell, figure in zip(cells, (HIGH, LOW, HIGH))}
     unmarked = {"accepted_role/sneaky/flawless": EMPTY}
     statement = said(with_figures(run, {}, {**unmarked, **figures}), "Checking")
-    assert "of the solutions that are incorrect" in statement.text
+    assert "Of the solutions that are incorrect" in statement.text
     silent = with_figures(run, {}, {**unmarked, **figures, "accepted_role/sneaky/correct": EMPTY})
     assert not [found for found in write_verdict(silent) if found.subject.startswith("Checking")]

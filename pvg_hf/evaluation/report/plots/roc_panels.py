@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pvg_hf.evaluation.report.plots.style import GREY, Plot, legend_beside, new_canvas, round_style, tidy
+from pvg_hf.evaluation.report.plots.style import GREY, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.evaluation.report.pool_tables import pool_heading
 from pvg_hf.evaluation.roc import RocCurves
 from pvg_hf.evaluation.role_figures import scored_rows
@@ -27,7 +27,7 @@ def plot_roc(run: RunData) -> Plot | None:
     if len(pools) > MAX_PANELS:
         pools = [*pools[:2], *pools[2 - MAX_PANELS :]]
     verifiers = sorted(scores["verifier"].unique())
-    canvas = new_canvas(1.6 + 2.6 * len(pools), 3.4)
+    canvas = new_canvas(0.6 + 2.6 * len(pools), 3.8)
     panels = canvas.subplots(1, len(pools), sharex=True, sharey=True, squeeze=False)[0]
     for axes, pool in zip(panels, pools):
         rows = scores[scores["round_index"] == pool]
@@ -36,7 +36,7 @@ def plot_roc(run: RunData) -> Plot | None:
             _draw(axes, rows[rows["verifier"] == verifier], f"verifier {verifier}", style)
         _finish(axes, pool)
     panels[0].set_ylabel("true positive rate")
-    legend_beside(panels[-1])
+    legend_below(canvas, num_columns=min(len(verifiers), 2 * len(pools)))
     return Plot("roc", "ROC curves of every verifier", _caption(scores, pools), canvas, TERMS)
 
 
