@@ -9,7 +9,7 @@ from pvg_hf.attacks.attack_plan import kind_of
 from pvg_hf.attacks.fresh_attacker import AttackResult
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
-from pvg_hf.evaluation.exploit import exploit_figures, log_rank_p
+from pvg_hf.evaluation.exploit import Exploit, exploit_figures, find_convincing, log_rank_p, mean_steps
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake, scored_rows
 from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
@@ -33,7 +33,10 @@ def attack_figures(
     for kind in dict.fromkeys(kind_of(result.attack) for result in results):
         mine = [result for result in results if kind_of(result.attack) == kind]
         exploits = [result.exploit for result in mine]
-        found = exploit_figures(exploits, mine[0].attack.max_steps)
+        cap = mine[0].attack.max_steps
+        found = exploit_figures(exploits, cap)
+        if all(result.helpful_score is not None for result in mine):
+            found["convincing_steps"] = mean_steps([_convincing(result) for result in mine], cap)
         texts = scored_rows(pd.concat([result.texts() for result in mine]))
         texts = texts[is_valid_mistake(texts)]
         found["accepted"] = rate_by_problem(texts["score"] > threshold, texts["problem_id"])
@@ -56,6 +59,10 @@ def write_evidence(results: Sequence[AttackResult], output: Path) -> None:
     for name, table in ((ATTACK_CURVES, curves), (ATTACK_OUTCOMES, outcomes)):
         with replacing(output / name) as temporary:
             table.to_parquet(temporary, index=False)
+
+
+def _convincing(result: AttackResult) -> Exploit:
+    return find_convincing(result.curve(), helpful_score=result.helpful_score, newest_weight=result.newest_weight)
 
 
 def _labels(result: AttackResult) -> dict[str, object]:

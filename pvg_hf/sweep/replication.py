@@ -52,7 +52,7 @@ JUDGED_HEADLINES = {
     "style": r"explained_within/all|explained/correct",
     "legibility": r"judge_auc/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
     r"|change/judge_auc/(helpful|game)",
-    "attacks": r".+/(found|mean_steps|accepted)",
+    "attacks": r".+/(found|mean_steps|convincing_steps|accepted)",
     "untrained_attacks": r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16",
     "regression": r"accepted/all",
     "legibility_tax": r"(accuracy|step_validity|implicit_share|judge_auc/\w+)/(game|correctness_only)_less_(correctness_only|base)",

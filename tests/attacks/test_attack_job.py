@@ -84,6 +84,7 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
             result.figures
         )
         assert result.figure("src/found").n == 1
+        assert result.figure("src/convincing_steps").value <= result.figure("src/mean_steps").value
     assert "src/p_against_round_0" in results[1].figures
     outcomes = pd.read_parquet(judgement_folder(run, "attacks", 1) / "outcomes.parquet")
     assert sorted(outcomes["attack"]) == ["goodhart", "src"]

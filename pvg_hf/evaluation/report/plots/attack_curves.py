@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pvg_hf.evaluation.exploit import LEAST_INCORRECT, read_exploits, survival_curve
+from pvg_hf.evaluation.exploit import LEAST_INCORRECT, read_exploits, smooth, survival_curve
 from pvg_hf.evaluation.report.plots.style import GREY, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
 from pvg_hf.run.judgements import Judgement
@@ -89,12 +89,10 @@ def draw_attacks(found: Sequence[Judgement]) -> Figure:
 def _draw_curves(axes: Axes, curves: pd.DataFrame, values: pd.Series, style: dict) -> None:
     """Draw a line for each attacker, smoothed as in the criterion; the first has the round's label."""
     for number, (_, curve) in enumerate(curves.groupby("attacker")):
-        # A step without a value leaves the mean as it was.
-        averages = values[curve.index].ewm(alpha=curve["newest_weight"].iloc[0], adjust=False, ignore_na=True)
-        smooth = averages.mean()
+        averages = smooth(values[curve.index], curve["newest_weight"].iloc[0])
         label = style["label"] if number == 0 else None
         line = {name: style[name] for name in ("color", "linestyle")}
-        axes.plot(curve["step"], smooth, linewidth=1.5, label=label, **line)
+        axes.plot(curve["step"], averages, linewidth=1.5, label=label, **line)
 
 
 def _draw_survival(axes: Axes, outcomes: pd.DataFrame, style: dict) -> None:
