@@ -257,14 +257,14 @@ def _role_statements(last: RoundData) -> list[Statement]:
 
 def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, described: str) -> Statement:
     """Compare the same kind of solution between the roles, and two kinds within the sneaky role."""
-    goes_by_role = not _overlap(helpful, sneaky)
+    roles_differ = not _overlap(helpful, sneaky)  # by the role, or because its mistakes are easier to see
     checks = spared.value > sneaky.value and not _overlap(sneaky, spared)
     return Statement(
-        "bad" if goes_by_role else "good" if checks else "open",
+        "plain" if roles_differ else "good" if checks else "open",
         "Checking, or recognising the role",
         f"Of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
-        f"{percent(sneaky)} in the sneaky role: the role {'matters' if goes_by_role else 'makes no clear difference'}. Of the sneaky "
-        f"role's {good} ones it accepts {percent(spared)}: whether a solution is {good} {'matters' if checks else 'makes no clear difference'}.",
+        f"{percent(sneaky)} in the sneaky role: {'the roles differ' if roles_differ else 'no clear difference between the roles'}. Of the sneaky "
+        f"role's {good} ones it accepts {percent(spared)}: {'clearly more' if checks else 'not clearly more'}.",
         {"by role": "roles"},
     )
 

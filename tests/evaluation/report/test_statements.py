@@ -181,15 +181,15 @@ HIGH, LOW, WIDE = Figure(0.8, 0.7, 0.9, 300), Figure(0.3, 0.2, 0.4, 70), Figure(
 @pytest.mark.parametrize(
     ("helpful", "sneaky", "spared", "mark", "words"),
     [
-        (HIGH, LOW, HIGH, "bad", ("the role matters", "flawless matters")),
-        (HIGH, LOW, LOW, "bad", ("the role matters", "flawless makes no clear difference")),
-        (LOW, LOW, HIGH, "good", ("the role makes no clear difference", "flawless matters")),
-        (LOW, LOW, WIDE, "open", ("the role makes no clear difference", "flawless makes no clear difference")),
-        (HIGH, HIGH, LOW, "open", ("the role makes no clear difference", "flawless makes no clear difference")),
+        (HIGH, LOW, HIGH, "plain", ("the roles differ", ": clearly more")),
+        (HIGH, LOW, LOW, "plain", ("the roles differ", "not clearly more")),
+        (LOW, LOW, HIGH, "good", ("no clear difference between the roles", ": clearly more")),
+        (LOW, LOW, WIDE, "open", ("no clear difference between the roles", "not clearly more")),
+        (HIGH, HIGH, LOW, "open", ("no clear difference between the roles", "not clearly more")),
     ],
     ids=["both", "the role", "flaws", "neither", "flawless ones are rejected"],
 )
-def test_a_verifier_that_recognises_the_role_is_called_out(run, helpful, sneaky, spared, mark, words):
+def test_acceptance_is_compared_between_the_roles_and_within_the_sneaky_one(run, helpful, sneaky, spared, mark, words):
     cells = {
         "accepted_role/helpful/one_flaw": helpful,
         "accepted_role/sneaky/one_flaw": sneaky,
