@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from space_app.app import StudySettings, launch, make_app
 from tests.support.app_visitor import OWNER
+from tests.support.ports import find_free_port
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")
@@ -25,7 +27,10 @@ def serve():
             settings = StudySettings(**study)
             app = make_app(str(source), settings, stack)
             stack.callback(app.close, verbose=False)
-            _, url, _ = launch(app, settings.owner, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+            # Apps that two processes start at once would compete for the first port from 7860 on.
+            options = {"server_name": "127.0.0.1", "server_port": find_free_port(), "quiet": True}
+            _, url, _ = launch(app, settings.owner, prevent_thread_lock=True, **options)
+            assert httpx.get(f"{app.local_api_url}app_id", trust_env=False).json() == {"app_id": app.app_id}
             return url.rstrip("/"), stack
 
         yield start

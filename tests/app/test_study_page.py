@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from playwright.sync_api import expect
 
 from space_app.access import Owner
 from tests.support.loopback_hub import OWNER, TOKEN, LoopbackHub, serving
+from tests.support.ports import find_free_port
 
 pytestmark = pytest.mark.browser
 
@@ -119,9 +119,7 @@ def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run,
 @pytest.mark.slow
 def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp_path, repository):
     hub = LoopbackHub()
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = find_free_port()
     command = [sys.executable, "-m", "space_app", arithmetic_run, "--study-only", "--port", str(port)]
     command += ["--study-dir", folder, "--study-repo", f"{OWNER}/answers"]
     settings = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}

@@ -1,18 +1,16 @@
 """Processes wait for the one that publishes; publishing itself is tested in tests/hub."""
 
 import runpy
-import socket
 from pathlib import Path
 
 from tests.support.game_runs import PROCESSES
+from tests.support.ports import find_free_port
 
 SCRIPT = Path(__file__).parents[1] / "support" / "waiting_process.py"
 
 
 def test_others_wait_until_the_main_process_is_done(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port()
     started = []
     for rank in range(2):
         names = {"RANK": rank, "PORT": port, "FOLDER": str(tmp_path)}

@@ -1,20 +1,19 @@
 """Runs scripts of this folder with torchrun."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.support.ports import find_free_port
 
 HERE = Path(__file__).parent
 
 
 def run_on_two_processes(script: str, *arguments: str | Path) -> None:
     """Run `script`, a file's name, on two processes of one thread; its errors fail the test."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1", f"--master_port={port}"]
+    address = ["--master_addr=127.0.0.1", f"--master_port={find_free_port()}"]
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", *address]
     paths = {"PYTHONPATH": str(HERE.parent.parent)}
     environment = {**os.environ, **paths, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, *launch, str(HERE / script), *map(str, arguments)]
