@@ -24,7 +24,7 @@ from pvg_hf.sampling import Sample
 from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
-from pvg_hf.trainers.common.distributed import whole_weights
+from pvg_hf.trainers.common.distributed import ready_to_sample
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class BestHelpfulCallback(StepFigures):
         engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
         sampler = self.context.players.make_sampler(model, self.trainer.processing_class, engine=engine)
         seed = self.context.seed("heldout")  # the same draws at every step, so that checkpoints are comparable
-        with whole_weights(self.trainer):
+        with ready_to_sample(self.trainer):
             written = sample_everywhere(
                 processes,
                 sampler,

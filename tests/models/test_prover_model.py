@@ -3,10 +3,11 @@ import json
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
+from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from pvg_hf.config.player_sections import LoraConfig
-from pvg_hf.models.prover_model import load_prover, lora_for_prover, merge_adapter
+from pvg_hf.models.prover_model import load_prover, lora_for_prover, merge_adapter, merged_adapter
 from pvg_hf.models.sources import load_tokenizer
 
 TEXT = "Ana has 3 pens."
@@ -93,6 +94,22 @@ def test_an_adapter_is_merged_unless_weights_are_in_bfloat16(dtype, tiny_prover)
     merged = merge_adapter(model)
     assert isinstance(merged, PeftModel) == (dtype is torch.bfloat16)
     torch.testing.assert_close(_logits(merged, tokenizer), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_adapter_in_training_is_merged_for_a_while_and_nothing_is_left_of_it(dtype, tiny_prover):
+    base, tokenizer = load_prover(tiny_prover, dtype=dtype)
+    with merged_adapter(base):  # which has none
+        pass
+    model = _with_adapter(base)
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    expected, before = _logits(model, tokenizer), {name: p.clone() for name, p in model.named_parameters()}
+    with merged_adapter(model):
+        assert all(layer.merged == (dtype is torch.float32) for layer in layers)
+        torch.testing.assert_close(_logits(model, tokenizer), expected, atol=1e-4, rtol=0)
+    assert not any(layer.merged for layer in layers)
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+    assert torch.equal(_logits(model, tokenizer), expected)
 
 
 @pytest.mark.parametrize(("revision", "weight"), [(None, 1), ("v1", 2)])

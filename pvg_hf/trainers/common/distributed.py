@@ -10,6 +10,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from trl.models import unwrap_model_for_generation
 
+from pvg_hf.models.prover_model import merged_adapter
 from pvg_hf.models.sources import has_bfloat16
 
 
@@ -34,9 +35,11 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
 
 
 @contextmanager
-def whole_weights(trainer: Trainer) -> Iterator[None]:
+def ready_to_sample(trainer: Trainer) -> Iterator[None]:
     """
-    Make all weights of a trainer's model available on every process, so that each can generate independently.
+    Make all weights of a trainer's model available on every process, so that each can generate independently. An
+    adapter is merged meanwhile where that changes nothing but the time
+    ([`~pvg_hf.models.prover_model.merged_adapter`]).
 
     The processes may then take different numbers of forward passes. Sharded weights (FSDP2, ZeRO-3) are gathered once
     and released at the end; without sharding nothing happens. Every process must enter.
@@ -50,6 +53,10 @@ def whole_weights(trainer: Trainer) -> Iterator[None]:
             yield
         return
     shards = [module for module in trainer.model.modules() if isinstance(module, FSDPModule)]
+    if not shards:
+        with merged_adapter(trainer.model):
+            yield
+        return
     for shard in shards:
         shard.set_reshard_after_forward(False, recurse=False)
         shard.unshard()

@@ -14,8 +14,8 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
     lift_adapter,
+    ready_to_sample,
     silence_old_checkpointing_names,
-    whole_weights,
 )
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
 from pvg_hf.trainers.common.model_card import ModelCardMixin
@@ -97,7 +97,7 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         # Drawn from torch's global generator, like TRL's own sampling: the trainer seeds it and saves it in
         # checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
-        with whole_weights(self):
+        with ready_to_sample(self):
             return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
