@@ -15,8 +15,9 @@ Without a change (an alert is false):
 - `valid share at its threshold`: a tenth of the sneaky solutions is answered and incorrect, those of a group all alike, which is
   the worst case of the test of a collapse.
 - `steps that depend on each other`: the mean score of sneaky mistakes moves about its level with a standard deviation of .1 and a
-  correlation of .5 between neighbouring steps. The tests assume independent steps: this row says what it costs if they are not.
-- `steps that hardly change`: the same with a standard deviation of .3 and a correlation of .9, as of a policy that learns slowly.
+  correlation of .5 between neighbouring steps, which the tests of trends and ranks allow for.
+- `steps that hardly change`: the same with a standard deviation of .3 and a correlation of .9, as of a policy that learns slowly. This
+  dependence does not show within short windows, so that false alerts are frequent.
 
 With a change:
 

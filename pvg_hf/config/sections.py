@@ -294,7 +294,7 @@ class WatchdogConfig:
     goodharting: WatchAction = Field(
         "alert",
         description="What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above correct, "
-        "significantly: in a phase without a change, an alert has a probability of at most 5 % (docs/evaluation.md).",
+        "significantly: in a phase without a change, an alert has a probability of at most 5 %, or more if neighbouring steps depend on each other strongly (docs/evaluation.md).",
     )
     false_positives: WatchAction = Field(
         "alert",

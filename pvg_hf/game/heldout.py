@@ -8,6 +8,7 @@ import pandas as pd
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
@@ -16,7 +17,7 @@ from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import fit_calibration
-from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
+from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_accuracy, pair_wins
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.export import CALIBRATION
@@ -96,7 +97,8 @@ def score_heldout(
     scores have no natural zero, gets the bias that makes its threshold 0.
 
     Raises:
-        DegenerateVerifierError: if the pair accuracy is below `watchdogs.min_pair_accuracy`, or all scores are equal.
+        DegenerateVerifierError: if the pair accuracy (with `stopping.labels: observed`, that by the observed labels) is below
+            `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
     pairs = heldout.pairs
     rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
@@ -104,9 +106,11 @@ def score_heldout(
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = scored_rows(rows)
-    _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, accuracy.value)
-
     known, labels = _deciding_labels(context, verifier, answered)
+    is_observed = context.recipe.stopping.labels == "observed"
+    decisive = pair_accuracy(known.assign(correct=labels)) if is_observed else accuracy
+    _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, decisive)
+
     threshold = choose_threshold(known["score"].to_numpy(), labels)
     bias = -threshold if context.recipe.verifier.traits.scores_by_likelihood else 0.0
     rows, known, threshold = _shift(rows, bias), _shift(known, bias), threshold + bias
@@ -121,6 +125,8 @@ def score_heldout(
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
         write_json(verifier / CALIBRATION, calibration)
     counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
+    if is_observed:
+        counts["verifier/observed/heldout_pair_accuracy"] = decisive.value
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
@@ -146,7 +152,7 @@ def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) 
 
 
 def _check_pair_accuracy(
-    recipe: Recipe, round_index: int, verifier: Path, answered: pd.DataFrame, pair_accuracy: float
+    recipe: Recipe, round_index: int, verifier: Path, answered: pd.DataFrame, accuracy: Figure
 ) -> None:
     least = recipe.watchdogs.min_pair_accuracy
     advice = _continue_advice(verifier, round_index, recipe.verifier.max_steps)
@@ -155,9 +161,9 @@ def _check_pair_accuracy(
             f"The verifier of round {round_index} gives every held-out solution the same score. Train it longer "
             f"(`verifier.max_steps`), on more problems, or with another learning rate. {advice}"
         )
-    if pair_accuracy < least:
+    if accuracy.value < least:  # not so without a pair, whose rate is NaN
         raise DegenerateVerifierError(
-            f"The verifier of round {round_index} orders a share of {pair_accuracy:.2f} of the held-out pairs correctly, below "
+            f"The verifier of round {round_index} orders a share of {accuracy.value:.2f} of the held-out pairs correctly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
             "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
             f"{advice}"

@@ -2,7 +2,8 @@
 Watchdogs of a prover phase detect a collapsed sneaky role and a gamed verifier; a short training recovers the sneaky role.
 
 Each looks at the phase many times, and is corrected for it: in a phase in which nothing changes, the probability of an alert of a
-kind is at most 5 % over all its steps (`benchmarks/watchdog_alarms.py` measures it).
+kind is at most 5 % over all its steps, unless neighbouring steps depend on each other so strongly that it does not show within
+a window (`benchmarks/watchdog_alarms.py` measures both).
 """
 
 from collections.abc import Callable, Mapping

@@ -43,7 +43,7 @@ def test_simulated_figures_are_those_of_a_training_step():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [case for case in WITHOUT_CHANGE if "steps that" not in case[1]], ids=lambda part: part
+    ("kind", "name"), [case for case in WITHOUT_CHANGE if case[1] != "steps that hardly change"], ids=lambda part: part
 )
 def test_phases_without_a_change_raise_hardly_any_alert(kind, name):
     found = alarm_rate(kind, WITHOUT_CHANGE[kind, name], 50, NUM_PHASES, 0, name)

@@ -12,7 +12,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.evaluation.verifier_quality import choose_threshold
+from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_accuracy
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart
@@ -231,3 +231,9 @@ def test_the_threshold_is_chosen_by_the_labels_of_the_recipe(labels, play_phase)
         correct = correct | flips
     threshold = read_json(folder.verifier(0) / "calibration.json")["threshold"]
     assert threshold == choose_threshold(rows["score"].to_numpy(), correct)
+    lines = read_json_lines(folder.verifier(0) / "metrics.jsonl")
+    recorded = {key: value for line in lines for key, value in line.items() if "heldout_pair" in key}
+    if labels == "observed":
+        assert recorded["verifier/observed/heldout_pair_accuracy"] == pair_accuracy(rows.assign(correct=correct)).value
+    else:
+        assert "verifier/observed/heldout_pair_accuracy" not in recorded

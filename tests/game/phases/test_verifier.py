@@ -144,9 +144,10 @@ def test_the_probability_of_a_score_is_that_of_the_held_out_solutions(reference)
     assert line["slope"] >= 0
 
 
-def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
+@pytest.mark.parametrize("settings", [{}, {"stopping__labels": "observed", "noise": {"rho0": 0.3, "rho1": 0.0}}])
+def test_verifier_worse_than_asked_for_ends_the_round(settings, play_phase):
     with pytest.raises(ValueError, match=r"`watchdogs\.min_pair_accuracy` = 1\.0") as caught:
-        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0)
+        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0, **settings)
     assert type(caught.value).__name__ == "DegenerateVerifierError"
 
 
