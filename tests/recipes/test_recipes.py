@@ -60,6 +60,7 @@ def test_at_least_one_recipe_is_found():
     assert {
         "quickstart",
         "arithmetic",
+        "arithmetic-short",
         "schedule",
         "checker",
         "budget",
