@@ -248,8 +248,8 @@ class StoppingConfig:
     )
     labels: Literal["clean", "observed"] = Field(
         "clean",
-        description="Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint and the "
-        "verifier's threshold. `clean`: the truth. `observed`: as the player sees them (`noise`), which is all that a user of an imperfect "
+        description="Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the "
+        "verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them (`noise`), which is all that a user of an imperfect "
         "checker has. Judging always uses clean labels.",
     )
     goodhart_window: Count | None = Field(
@@ -294,7 +294,8 @@ class WatchdogConfig:
     goodharting: WatchAction = Field(
         "alert",
         description="What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above correct, "
-        "significantly: in a phase without a change, an alert has a probability of at most 5 %, or more if neighbouring steps depend on each other strongly (docs/evaluation.md).",
+        "significantly: in a phase without a change, an alert has a probability of at most 5 %, or more if neighbouring "
+        "steps depend on each other strongly (docs/evaluation.md).",
     )
     false_positives: WatchAction = Field(
         "alert",

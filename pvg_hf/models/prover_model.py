@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from peft import LoraConfig as PeftLoraConfig
 from peft import PeftModel
-from peft.tuners.lora import LoraLayer
+from peft.tuners import lora
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.player_sections import LoraConfig
@@ -64,7 +65,7 @@ def merged_adapter(model: PreTrainedModel | PeftModel) -> Iterator[None]:
     adapter take a third of the time: on a GPU, the second copy of the weights might not fit.
     """
     is_exact = isinstance(model, PeftModel) and model.dtype == torch.float32 and model.device.type == "cpu"
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer)] if is_exact else []
+    layers = [module for module in model.modules() if _merges_exactly(module, model)] if is_exact else []
     weights = [layer.get_base_layer().weight.data for layer in layers]
     try:
         with torch.no_grad():
@@ -75,6 +76,13 @@ def merged_adapter(model: PreTrainedModel | PeftModel) -> Iterator[None]:
         for layer, weight in zip(layers, weights, strict=True):
             layer.get_base_layer().weight.data = weight
             layer.merged_adapters.clear()
+
+
+def _merges_exactly(module: nn.Module, model: PeftModel) -> bool:
+    """Whether merging changes the weight of a layer only, which no other layer shares (as a tied output layer's)."""
+    if not isinstance(module, lora.Linear) or any(module.lora_bias.values()):
+        return False
+    return module.get_base_layer().weight is not model.get_input_embeddings().weight
 
 
 def load_causal_lm(
