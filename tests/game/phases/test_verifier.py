@@ -144,11 +144,23 @@ def test_the_probability_of_a_score_is_that_of_the_held_out_solutions(reference)
     assert line["slope"] >= 0
 
 
-@pytest.mark.parametrize("settings", [{}, {"stopping__labels": "observed", "noise": {"rho0": 0.3, "rho1": 0.0}}])
-def test_verifier_worse_than_asked_for_ends_the_round(settings, play_phase):
+def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
     with pytest.raises(ValueError, match=r"`watchdogs\.min_pair_accuracy` = 1\.0") as caught:
-        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0, **settings)
+        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0)
     assert type(caught.value).__name__ == "DegenerateVerifierError"
+
+
+def test_a_verifier_is_refused_by_the_labels_that_decide(play_phase, tmp_path):
+    settings = {"stopping__labels": "observed", "noise": {"rho0": 0.3, "rho1": 0.0}}
+    folder = play_phase("verifier", 0, **settings)
+    (observed,) = [
+        line["verifier/observed/heldout_pair_accuracy"]
+        for line in read_json_lines(folder.verifier(0) / "metrics.jsonl")
+        if "verifier/observed/heldout_pair_accuracy" in line
+    ]
+    shutil.rmtree(tmp_path / "game")
+    with pytest.raises(ValueError, match=f"orders a share of {observed:.2f} of"):
+        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0, **settings)
 
 
 def test_tied_pairs_are_half_won(play_phase):
