@@ -12,8 +12,9 @@ from typing import Any
 
 # Whether CI runs the tests: kept for the processes that this one starts, as CI is set for all of them below.
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
-# Threads of every process that the tests start: equal bytes are promised for equal numbers of threads.
-os.environ.setdefault("PVG_TESTS_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+# Threads of this process and of all that it starts: equal bytes are promised for equal numbers of threads, and two workers
+# with two threads each slow each other down. It is read when torch and numpy are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Modules of tests/support are named by recipes, and imported in other processes too.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")))
@@ -89,14 +90,6 @@ def _only_loopback(monkeypatch):
         return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """
-    Use one thread unless `OMP_NUM_THREADS` says otherwise: two workers with two threads each slow each other down.
-    """
-    torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 
 
 @pytest.fixture(scope="session", autouse=True)

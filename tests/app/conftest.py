@@ -1,8 +1,8 @@
 """The app as it is served, opened in a real browser."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,9 +17,9 @@ CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")
 
 
-@pytest.fixture(scope="session")
-def serve():
-    """Serves the app on a run; returns its address and a function that ends it."""
+@contextmanager
+def _served_apps() -> Iterator[Callable[..., tuple[str, ExitStack]]]:
+    """Serves apps until the end: a function that serves one on a run, and returns its address and what ends it."""
     with ExitStack() as all_apps:
 
         def start(source: Path | str, **study) -> tuple[str, ExitStack]:
@@ -36,10 +36,29 @@ def serve():
         yield start
 
 
+@pytest.fixture
+def serve():
+    """Serves apps for one test. An app that nobody needs any more still takes time: with twenty, training is slow."""
+    with _served_apps() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serve_for_module():
+    with _served_apps() as start:
+        yield start
+
+
 @pytest.fixture(scope="session")
-def app(serve, arithmetic_run, tmp_path_factory) -> str:
+def serve_for_session():
+    with _served_apps() as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def app(serve_for_session, arithmetic_run, tmp_path_factory) -> str:
     """Address of the app on the played run, with its study in a separate folder."""
-    return serve(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
+    return serve_for_session(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
 
 
 @pytest.fixture(scope="session")

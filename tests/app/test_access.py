@@ -14,9 +14,9 @@ SHEET = "participant,item,judgment\nann,none,correct\n"
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["whole app", "study only"])
-def study(request, serve, arithmetic_run, tmp_path_factory) -> SimpleNamespace:
+def study(request, serve_for_module, arithmetic_run, tmp_path_factory) -> SimpleNamespace:
     folder, owner = tmp_path_factory.mktemp("studies") / "study", Owner()
-    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4, is_alone=request.param, owner=owner)
+    url, _ = serve_for_module(arithmetic_run, folder=folder, num_solutions=4, is_alone=request.param, owner=owner)
     return SimpleNamespace(url=url, folder=folder, owner=owner)
 
 

@@ -20,9 +20,6 @@ ORDER: dict = globals().get("ORDER", {})
 def main(order: dict) -> None:
     if "log" in order:
         redirect_output(Path(order["log"]))
-    import torch
-
-    torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
     if "launcher" in order:
         shard_on_cpu(Path(order["launcher"]))
     if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import runpy
 import shutil
 import subprocess
@@ -48,8 +47,7 @@ def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
     file = log.with_suffix(".json")
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ["PVG_TESTS_THREADS"]}
-    return subprocess.Popen(command, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
+    return subprocess.Popen(command, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
 
 def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:

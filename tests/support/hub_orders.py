@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import snapshot_download
 
 from pvg_hf import load_recipe, play, pull_round, push_round
@@ -43,7 +42,6 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.study.upload import uploaded
 from tests.support.message_games import small_game, small_recipe
 
-torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
 
 
