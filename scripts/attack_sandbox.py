@@ -19,6 +19,7 @@ from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.sandbox import CallCase, Limits, StdinCase, open_sandbox
 
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_SECONDS_TO_END = 5.0  # a killed process with much memory takes a moment to end
 
 WRITES = (
     "open(place + '/x{n}', 'w').write('x')",
@@ -115,9 +116,15 @@ def _adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def _descendants() -> list[psutil.Process]:
-    """Return the running processes that this one started, directly or through others."""
-    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+def _left_running() -> list[psutil.Process]:
+    """Return the processes that this one started, directly or through others, and that have not ended five seconds later."""
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while True:
+        started = psutil.Process().children(recursive=True)
+        left = [child for child in started if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
 
 
 def main() -> None:
@@ -150,7 +157,7 @@ def main() -> None:
             isolation, lost = sandbox.backend.name, sandbox.counts.lost_workers
         changed = _contents(Path(folder)) != before or kept.read_text(encoding="utf-8") != "kept"
     written = [*Path("/tmp").glob("attack-*"), *Path("/dev/shm").glob("attack-*")]
-    left = _descendants()
+    left = _left_running()
     print(
         f"{options.programs} hostile programs in `{isolation}`, seed {options.seed}, {time.monotonic() - started:.0f} s"
     )
