@@ -117,14 +117,9 @@ def _adopt_orphans() -> None:
 
 
 def _left_running() -> list[psutil.Process]:
-    """Return the processes that this one started, directly or through others, and that have not ended five seconds later."""
-    deadline = time.monotonic() + _SECONDS_TO_END
-    while True:
-        started = psutil.Process().children(recursive=True)
-        left = [child for child in started if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.1)
+    """Return the processes that this one started, directly or through others, and that are still running after a wait."""
+    psutil.wait_procs(psutil.Process().children(recursive=True), timeout=_SECONDS_TO_END)
+    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 # Whether CI runs the tests: kept for the processes that this one starts, as CI is set for all of them below.
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
 # Threads of this process and of all that it starts: equal bytes are promised for equal numbers of threads, and two workers
-# with two threads each slow each other down. It is read when torch and numpy are imported.
+# with two threads each slow each other down. The imports of torch and numpy below read it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Modules of tests/support are named by recipes, and imported in other processes too.
 os.environ["PYTHONPATH"] = os.pathsep.join(

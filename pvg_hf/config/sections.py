@@ -249,8 +249,8 @@ class StoppingConfig:
     labels: Literal["clean", "observed"] = Field(
         "clean",
         description="Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the "
-        "verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them (`noise`), which is all that a user of an imperfect "
-        "checker has. Judging always uses clean labels.",
+        "verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them (`noise`), which "
+        "is all that a user of an imperfect checker has. Judging always uses clean labels.",
     )
     goodhart_window: Count | None = Field(
         None,
