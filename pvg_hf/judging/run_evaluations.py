@@ -132,7 +132,9 @@ def _evaluate_rounds(
             _remove_outdated(evaluation, judged, targets[judged.round_index])
         todo = [judged for judged in rounds if not targets[judged.round_index].exists()]
         for judged in todo:  # before anything is computed, so that a resumed evaluation finds its settings
-            write_json(partial_of(targets[judged.round_index]) / SETTINGS_FILE, asdict(settings[judged.round_index]))
+            file = partial_of(targets[judged.round_index]) / SETTINGS_FILE
+            if not file.exists():  # the last write of a killed start tells how long it ran
+                write_json(file, asdict(settings[judged.round_index]))
         if todo and evaluation.prepare is not None:
             evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo], workforce)
         for judged in todo:

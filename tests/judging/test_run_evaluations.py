@@ -1,12 +1,15 @@
 """Evaluations of finished rounds: choosing, storing, resuming and refusing."""
 
 import json
+import os
 import shutil
+import time
 
 import pandas as pd
 import pytest
 
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import write_json
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.judging import drawn_pool
@@ -70,6 +73,17 @@ def test_an_interrupted_evaluation_continues_to_the_same_result(run, monkeypatch
     # Without settings: those of the unfinished result hold.
     continued = evaluate_run(run.root, round_index=0, only=["best_of_n"])[0]
     assert (continued.figures, continued.settings) == (whole.figures, whole.settings)
+
+
+def test_time_between_a_kill_and_the_next_start_does_not_count(run):
+    target = judgement_folder(run, "best_of_n", 0)
+    evaluate_run(run.root, round_index=0, only=["best_of_n"], overrides=SMALL)
+    target.rename(partial_of(target))  # as a process that was killed an hour ago, after ten seconds
+    begun = time.time() - 3600.0
+    write_json(partial_of(target) / "phase.json", {"num_processes": 1, "seconds": 0.0, "running_since": begun})
+    for file in partial_of(target).rglob("*"):
+        os.utime(file, (begun + 10.0, begun + 10.0))
+    assert 10.0 < evaluate_run(run.root, round_index=0, only=["best_of_n"])[0].seconds < 3600.0
 
 
 def test_other_settings_than_those_stored_are_refused(run):
