@@ -113,7 +113,7 @@ def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
 def _check_shown_examples(prompts: PromptBuilder, parts: dict[str, Dataset]) -> None:
     examples = [normalized_text(example["problem"]) for example in prompts.examples]
     for name, problems in parts.items():
-        for problem_id, text in zip(problems["problem_id"], problems["problem"]):
+        for problem_id, text in zip(problems["problem_id"][:], problems["problem"][:]):
             if normalized_text(text) in examples:
                 raise ValueError(
                     f"The problem `{problem_id}` of the part `{name}` is also an example that the prompts show with its "

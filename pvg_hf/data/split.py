@@ -60,15 +60,15 @@ def split_problems(
     for name, share in shares.items():
         check_option(SplitConfig, name, share)
     _check_columns("train", train, PROBLEM_COLUMNS if stratify_by is None else (*PROBLEM_COLUMNS, stratify_by))
-    ids, texts = list(train["problem_id"]), list(train["problem"])
+    ids, texts = train["problem_id"][:], train["problem"][:]
     bounds = _part_bounds(verifier_share, heldout_share, test_share if test is None else 0.0)
-    strata = None if stratify_by is None else list(train[stratify_by])
+    strata = None if stratify_by is None else train[stratify_by][:]
     # side="right": a position equal to a bound belongs to the next part.
     part_indices = np.searchsorted(bounds, _positions(ids, seed, strata), side="right")
     parts = [PARTS[index] for index in part_indices]
     if test is not None:
         _check_columns("test", test, PROBLEM_COLUMNS)
-        ids, texts, parts = ids + list(test["problem_id"]), texts + list(test["problem"]), parts + ["test"] * len(test)
+        ids, texts, parts = ids + test["problem_id"][:], texts + test["problem"][:], parts + ["test"] * len(test)
     _check_unique_ids(ids, texts, parts)
     _check_disjoint_texts(ids, texts, parts)
     _check_part_sizes(parts)

@@ -234,7 +234,7 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
     for name in PROBLEM_COLUMNS:
         _check_text(problems, name, what)
     for name, feature in task.columns.items():
-        check_values(list(problems[name]), feature, f"{what}: the column `{name}`")
+        check_values(problems[name][:], feature, f"{what}: the column `{name}`")
     return problems
 
 
@@ -242,7 +242,7 @@ def _check_text(problems: Dataset, name: str, what: str) -> None:
     kind = problems.features.arrow_schema.field(name).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise ExtensionError(f"{what} has `{name}` of type {kind}; it must be text, such as `str(number)`.")
-    values = list(problems[name])
+    values = problems[name][:]  # a slice, as iteration over a column converts row by row
     if None in values:
         raise ExtensionError(f"{what} has no `{name}` in row {values.index(None)}; every problem needs one.")
 
