@@ -9,7 +9,8 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
 evaluations of docs/evaluation.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
 have means over seeds with the change over the rounds, each round's figures, and every verifier on every prover's solutions.
-`OUTPUT_DIR/NAME-replication.json` has the raw figures, and `NAME-rounds` and `NAME-pools` there are plots of the means (PNG, SVG, PDF).
+`OUTPUT_DIR/NAME-replication.json` has the raw figures, and `NAME-rounds` and `NAME-pools` there are plots of the means, and
+`NAME-against-OTHER` of a comparison (PNG, SVG, PDF).
 """
 
 import sys
@@ -55,7 +56,8 @@ def main() -> int:
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
     from pvg_hf.judging.replicates import evaluate_replicates, split_settings
-    from pvg_hf.sweep.replication import replicate, tabulate_replication
+    from pvg_hf.sweep.replication import replicate
+    from pvg_hf.sweep.replication_tables import tabulate_replication
     from pvg_hf.sweep.runner import CellsFailedError
 
     def run() -> str:

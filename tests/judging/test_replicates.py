@@ -11,7 +11,8 @@ from pvg_hf.judging.replicates import evaluate_replicates, evaluation_stages, sp
 from pvg_hf.judging.round_evaluations import EVALUATIONS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import load_judgements
-from pvg_hf.sweep.replication import replicate_recipe, tabulate_replication
+from pvg_hf.sweep.replication import replicate_recipe
+from pvg_hf.sweep.replication_tables import tabulate_replication
 
 SMALL = [
     "attacks.rewards=[src]",

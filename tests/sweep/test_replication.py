@@ -13,17 +13,11 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
-from pvg_hf.sweep.replication import (
-    ACCEPTED_IN_ALL_POOLS,
-    PARITY_REACHED,
-    PARITY_STEP,
-    contrast_table,
-    means_table,
-    replicate,
-    replicate_recipe,
-    tabulate_replication,
-)
-from pvg_hf.sweep.replication_plots import plot_replication
+from pvg_hf.sweep.contrasts import contrast_recipes, contrast_table
+from pvg_hf.sweep.replicate_figures import ACCEPTED_IN_ALL_POOLS, PARITY_REACHED, PARITY_STEP
+from pvg_hf.sweep.replication import replicate, replicate_recipe
+from pvg_hf.sweep.replication_plots import plot_contrast, plot_replication
+from pvg_hf.sweep.replication_tables import means_table, tabulate_replication
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -99,13 +93,26 @@ def test_two_recipes_are_compared_seed_by_seed(make_run):
 
     ours = [of(seed, "ours", 0.2) for seed in (0, 1, 2)]
     theirs = [of(seed, "theirs", change) for seed, change in ((1, 0.1), (0, 0.2), (3, 0.0))]
-    header, _, *rows = [line.strip("| ").split(" | ") for line in contrast_table(ours, theirs).splitlines()]
+    header, _, *rows = [
+        line.strip("| ").split(" | ") for line in contrast_table(contrast_recipes(ours, theirs)).splitlines()
+    ]
     assert header == ["round 1", "ours", "theirs", "difference"]
     (row,) = [row for row in rows if row[0] == "soundness"]
     # Seeds 0 and 1 only: .7 and .8 against .7 and .7.
     assert row[1:] == [show_figure(mean_over_seeds(values)) for values in ([0.7, 0.8], [0.7, 0.7], [0.0, 0.1])]
+    plot = plot_contrast(contrast_recipes(ours, theirs))
+    assert plot.name == "ours-against-theirs"
+    left, right = plot.canvas.axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    assert PARITY_STEP not in names  # a number of steps
+    place = left.get_yticks()[names.index("soundness")]
+    (point,) = [line for line in right.lines if list(line.get_ydata()) == [place]]
+    assert point.get_xdata()[0] == pytest.approx(0.05)
+    (interval,) = [line for line in right.lines if list(line.get_ydata()) == [place, place]]
+    difference = mean_over_seeds([0.0, 0.1])
+    assert list(interval.get_xdata()) == pytest.approx([difference.low, difference.high])
     with pytest.raises(ValueError, match="no seed in common"):
-        contrast_table(ours[2:], theirs[:2])
+        contrast_recipes(ours[2:], theirs[:2])
 
 
 def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):
@@ -132,7 +139,9 @@ def test_verifiers_are_compared_on_the_provers_that_both_recipes_have(make_run):
     """A longer run has more provers, whose mistakes its verifiers accept more or less often: no difference of the recipes."""
     long = load_run(make_run(3))
     short = replace(long, rounds=[data for data in long.rounds if data.round_index < 2])
-    header, _, *rows = [line.strip("| ").split(" | ") for line in contrast_table([long], [short]).splitlines()]
+    header, _, *rows = [
+        line.strip("| ").split(" | ") for line in contrast_table(contrast_recipes([long], [short])).splitlines()
+    ]
     assert header[0] == "round 1"
     (row,) = [row for row in rows if row[0] == ACCEPTED_IN_ALL_POOLS]
     assert row[1] == row[2]
