@@ -11,6 +11,9 @@ from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.resampling import bootstrap_statistic
 from pvg_hf.evaluation.roc import balanced_best_of, roc_statistic
 
+LEAST_ELIGIBLE = 10
+"""Eligible problems that every round must have at an n of best-of-n that is compared."""
+
 
 def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
     """

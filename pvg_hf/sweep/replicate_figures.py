@@ -7,7 +7,7 @@ import numpy as np
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.evaluation.best_of_n import largest_common_n
+from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.evaluation.report.pool_tables import pool_cells
 from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.run.read import RunData
@@ -45,9 +45,6 @@ JUDGED_HEADLINES = {
 """Figures of later evaluations that are tabulated, as patterns of their names, by evaluation."""
 
 BEST_OF_N = "best_of_n"  # evaluation of which one n is tabulated
-
-LEAST_ELIGIBLE = 10
-"""Eligible problems that every seed and round must have at the tabulated n of best-of-n."""
 
 ACCEPTED_IN_ALL_POOLS = "sneaky mistakes accepted, mean over all pools"
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
-from pvg_hf.evaluation.best_of_n import largest_common_n
+from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.evaluation.report.page import Image, embed, make_environment
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
 from pvg_hf.evaluation.report.plots.style import (
@@ -285,5 +285,6 @@ def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:
         data.round_index: {key.removeprefix("best_of_n/"): figure for key, figure in data.figures.items()}
         for data in run.evaluated
     }
-    size = largest_common_n(tables.values(), least_eligible=1)
+    sizes = (largest_common_n(tables.values(), least_eligible=least) for least in (LEAST_ELIGIBLE, 1))
+    size = next((size for size in sizes if size is not None), None)
     return size, {} if size is None else {index: table[str(size)] for index, table in tables.items()}

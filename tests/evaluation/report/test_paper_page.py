@@ -56,6 +56,15 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
     assert "<script" not in page
 
 
+@pytest.mark.parametrize(("eligible", "size"), [((50, 30, 4), 64), ((9, 8, 4), 256)])
+def test_best_of_n_is_shown_at_the_largest_n_with_enough_problems_or_else_with_any(make_run, eligible, size):
+    run = load_run(make_run(2))
+    figures = {str(n): Figure(0.5, 0.4, 0.6, number) for n, number in zip((4, 64, 256), eligible)}
+    drawn = [Judgement("best_of_n", index, "", {}, figures, {}, 0.0) for index in (0, 1)]
+    (figure,) = [figure for figure in paper_figures(replace(run, judgements=drawn)) if figure.number == "6b"]
+    assert figure.image.title == f"Balanced best-of-n at n = {size}"
+
+
 def test_attackers_by_standardised_src_are_shown_where_there_are_no_others(make_run):
     path = make_run(1)
     folder = judgement_folder(RunFolder(path), "attacks", 0)
