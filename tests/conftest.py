@@ -315,7 +315,7 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
                 "problems_per_batch": 3,
             },  # several batches, for several processes
             "evaluation": {"best_of_n": [2], "bootstrap_samples": 100},
-            "logging": {"progress": False},
+            "logging": {"progress": False, "report": False},  # a report takes as long as such a game
         }
         for path, value in changes.items():
             *sections, key = path.split("__")
@@ -370,7 +370,7 @@ def reference(once, make_recipe):
     from pvg_hf.run.folder import RunFolder
 
     with once("reference") as folder:
-        _play_once(make_recipe(folder))
+        _play_once(make_recipe(folder, logging__report=True))
     return RunFolder(folder / "game")
 
 
@@ -405,7 +405,7 @@ def score_run(once, make_score_recipe):
     from pvg_hf.run.folder import RunFolder
 
     with once("score") as folder:
-        _play_once(make_score_recipe(folder))
+        _play_once(make_score_recipe(folder, logging__report=True))
     return RunFolder(folder / "game")
 
 

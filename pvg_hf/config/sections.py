@@ -354,6 +354,11 @@ class LoggingConfig:
     progress: Annotated[bool, Decides("disable_tqdm")] = Field(
         True, description="Show progress bars if the output is a terminal."
     )
+    report: bool = Field(
+        True,
+        description="Write the report after each evaluated round, which takes some seconds. If it is switched on later, the next "
+        "start writes it.",
+    )
 
 
 @section

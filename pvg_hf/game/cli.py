@@ -37,7 +37,7 @@ def run_game(
         return INTERRUPTED
     if PartialState().is_main_process:
         report = folder.report
-        logger.info("Report: %s", report if report.exists() else f"none yet; the run is in {folder.root}")
+        logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
     return 0
 
 

@@ -43,7 +43,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: GameProblems, pr
     folder.write_recipe(recipe)
     write_derived(recipe, folder)  # a crash may have left them older than the finished phases
     if _is_report_due(recipe, folder):
-        refresh_report(folder)
+        refresh_report(recipe, folder)
 
 
 def write_derived(recipe: Recipe, folder: RunFolder) -> None:
@@ -75,8 +75,13 @@ def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
         folder.log_event("checks", **fields)
 
 
-def refresh_report(folder: RunFolder) -> None:
-    """Write the report again. Errors, except a full disk, do not end the game, because the report only shows results."""
+def refresh_report(recipe: Recipe, folder: RunFolder) -> None:
+    """
+    Write the report again, if the recipe asks for one. Errors, except a full disk, do not end the game, because the report
+    only shows results.
+    """
+    if not recipe.logging.report:
+        return
     try:
         write_report(folder.root)
     except (ValueError, LookupError, TypeError, OSError) as err:

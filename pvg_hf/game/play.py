@@ -185,7 +185,7 @@ def _play_phase(
     if is_main:
         write_derived(recipe, folder)
         if key.name == "evaluate":
-            refresh_report(folder)
+            refresh_report(recipe, folder)
     logger.info("%s: %s (%s)", key, record.summary, show_seconds(record.seconds))
     if key.name == "evaluate":
         _publish(recipe, folder, context.processes)

@@ -36,12 +36,12 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
         try:
             repos = push_round(folder.root, round_index, hub=recipe.hub)
         except (HubError, ValueError, OSError) as err:
-            _report_failure(folder, round_index, err)
+            _report_failure(recipe, folder, round_index, err)
             return
         folder.log_event("published", round=round_index, **target, run=str(repos))
 
 
-def _report_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
+def _report_failure(recipe: Recipe, folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
         f"Round {round_index} could not be published: {err} The game continues; publishing is tried again after the next round, "
         f"when the run is next played, or by `python scripts/push_run.py {folder.root}`."
@@ -50,7 +50,7 @@ def _report_failure(folder: RunFolder, round_index: int, err: Exception) -> None
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}
     if not folder.has_event("alert", **alert):
         folder.log_event("alert", **alert)
-        refresh_report(folder)
+        refresh_report(recipe, folder)
 
 
 def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:

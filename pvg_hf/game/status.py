@@ -66,7 +66,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     events, num_unreadable = folder.read_events()
     damage = find_damage(recipe, folder)
     phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
-    lines = [*_header(folder, phases), "", *_table(phases)]
+    lines = [*_header(folder, phases, with_report=recipe.logging.report), "", *_table(phases)]
     for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrap(_describe_alert(alert))]
     for problem in (*_recipe_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
@@ -145,12 +145,13 @@ def find_checkpoint(partial: Path) -> str | None:
     return f"{role}checkpoint at step {step} of {planned}"
 
 
-def _header(folder: RunFolder, phases: list[PhaseStatus]) -> Iterator[str]:
+def _header(folder: RunFolder, phases: list[PhaseStatus], *, with_report: bool) -> Iterator[str]:
     finished = [phase for phase in phases if phase.state == "finished"]
     seconds = sum(phase.seconds or 0.0 for phase in finished)
     yield f"{'Run folder':<{LABEL}}{folder.root}"
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
-    report = folder.report if folder.report.exists() else "none yet; it comes with the first evaluated round"
+    absent = "none yet; it comes with the first evaluated round" if with_report else "none, by `logging.report`"
+    report = folder.report if folder.report.exists() else absent
     yield f"{'Report':<{LABEL}}{report}"
     provers = folder.rounds("prover").values()
     best = [path for prover in provers for path in sorted(prover.glob(f"**/{BEST_HELPFUL}"))]

@@ -4,7 +4,8 @@ Evaluates finished rounds of a run. A result is stored beside the round and is n
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +25,9 @@ from pvg_hf.game.derived import refresh_report, write_derived
 from pvg_hf.game.limits import naming_full_disk
 from pvg_hf.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.judging.round_evaluations import EVALUATIONS, RoundEvaluation, find_evaluation
+from pvg_hf.run.file_names import JUDGEMENT
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.judgements import Judgement, judgement_folder
+from pvg_hf.run.judgements import Judgement, judgement_folder, judgement_folders
 from pvg_hf.run.lock import locked
 from pvg_hf.run.schedule import partial_of, recording, staged
 
@@ -82,9 +84,12 @@ def evaluate_run(
     for line in admit_code(run.recipe):
         logger.info("The recipe runs %s", line)
     results = []
-    for name, evaluation in chosen.items():
-        settings = stated.get(name, {})
-        results += _evaluate_rounds(name, evaluation, rounds[name], settings, workforce or Workforce(), again=again)
+    with _refreshing(run.folder):
+        for name, evaluation in chosen.items():
+            settings = stated.get(name, {})
+            results += _evaluate_rounds(
+                name, evaluation, rounds[name], settings, workforce or Workforce(), again=again
+            )
     return results
 
 
@@ -139,8 +144,6 @@ def _evaluate_rounds(
             evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo], workforce)
         for judged in todo:
             _judge(name, evaluation, judged, settings[judged.round_index], targets[judged.round_index])
-    if todo:
-        _refresh(folder)
     return [Judgement.read(target) for target in targets.values()]
 
 
@@ -172,14 +175,28 @@ def _judge(name: str, evaluation: RoundEvaluation, judged: JudgedRound, settings
     logger.info("%s of %s: %d figures (%s)", name, round_name(judged.round_index), len(figures), show_seconds(seconds))
 
 
-def _refresh(folder: RunFolder) -> None:
-    """Write the run's metrics and report again, unless the run is being played: its next phase then does."""
+@contextmanager
+def _refreshing(folder: RunFolder) -> Iterator[None]:
+    """
+    Write the run's metrics and report again if a result is stored within the block, even if the block fails. If the run is
+    being played, its next phase does.
+    """
+    before = _result_times(folder)
     try:
-        with locked(folder.root, is_main=True):
-            write_derived(folder.read_recipe(), folder)
-            refresh_report(folder)
-    except ValueError as err:
-        logger.info("Metrics and report are not updated yet: %s", err)
+        yield
+    finally:
+        if _result_times(folder) != before:
+            try:
+                with locked(folder.root, is_main=True):
+                    recipe = folder.read_recipe()
+                    write_derived(recipe, folder)
+                    refresh_report(recipe, folder)
+            except ValueError as err:
+                logger.info("Metrics and report are not updated yet: %s", err)
+
+
+def _result_times(folder: RunFolder) -> dict[Path, int]:
+    return {path: (path / JUDGEMENT).stat().st_mtime_ns for path in judgement_folders(folder)}
 
 
 def _settings_for(name: str, evaluation: RoundEvaluation, target: Path, stated: Mapping[str, Any]) -> Any:

@@ -44,7 +44,7 @@ def deaths(request) -> tuple[str, ...]:
 def killed(tmp_path_factory, make_recipe, deaths) -> RunFolder:
     """A game that was killed at each of these moments and resumed."""
     output_dir = tmp_path_factory.mktemp("killed")
-    recipe, log = make_recipe(output_dir), output_dir / "log.txt"
+    recipe, log = make_recipe(output_dir, logging__report=True), output_dir / "log.txt"
     for name in deaths:
         event, pattern, count = DEATHS[name]
         moment = {"event": event, "pattern": pattern, "count": count}

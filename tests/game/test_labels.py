@@ -52,7 +52,8 @@ def read_pool(folder: RunFolder, round_index: int) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory, make_recipe) -> RunFolder:
     """A round of a game with an imperfect checker for both players."""
-    return play(load_recipe(make_recipe(tmp_path_factory.mktemp("checked"), num_rounds=1, noise=NOISE)))
+    place = tmp_path_factory.mktemp("checked")
+    return play(load_recipe(make_recipe(place, num_rounds=1, noise=NOISE, logging__report=True)))
 
 
 @pytest.mark.parametrize("round_index", [BASE_ROUND, 0])

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from pvg_hf import load_recipe, play
@@ -161,9 +163,19 @@ def test_a_report_that_cannot_be_written_does_not_end_the_game(tmp_path, game, r
     table = folder.evaluation(0) / "problems.parquet"
     content = table.read_bytes()
     table.write_bytes(content[:8] + b"\0" * 64 + content[72:])  # in the first column
-    play(load_recipe(game()))
+    play(load_recipe(game(logging__report=True)))
     assert "The report could not be written" in caplog.text
     assert differing(folder, reference) == ["evaluation/round-000/problems.parquet"]
+
+
+def test_a_report_that_is_switched_on_later_is_written_by_the_next_start(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    shutil.rmtree(folder.root / "plots")
+    folder.report.unlink()
+    play(load_recipe(game()))
+    assert not folder.report.exists()
+    play(load_recipe(game(logging__report=True)))
+    assert folder.report.exists()
 
 
 def test_rounds_can_be_added_to_a_finished_game(tmp_path, game, reference):

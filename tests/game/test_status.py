@@ -1,6 +1,7 @@
 """The status of a run, read from folders as the game, crashes and other processes leave them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -163,6 +164,10 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
     folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="Step 12: the gap closes.")
     text = describe_status(recipe, SCRIPT_LINE)
     assert f"Report      {folder.report}" in text
+    folder.report.unlink()
+    assert "Report      none yet" in describe_status(recipe, SCRIPT_LINE)
+    silent = replace(recipe, logging=replace(recipe.logging, report=False))
+    assert "Report      none, by `logging.report`" in describe_status(silent, SCRIPT_LINE)
     assert f"Helpful     {folder.prover(0) / 'best-helpful'}" in text
     assert "Alert in round-000/prover (goodharting): Step 12: the gap closes." in text
 

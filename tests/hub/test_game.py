@@ -36,7 +36,7 @@ def _alerts(folder: RunFolder) -> list[dict]:
 def test_a_failing_hub_is_an_alert_and_does_not_change_the_game(hub, client, recipe, reference, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     hub.tokens = {"another"}
-    said = client("play_recipe", recipe())
+    said = client("play_recipe", recipe(logging__report=True))
     assert differing(folder, reference) == []
     (alert,) = _alerts(folder)
     assert alert["round"] == 0

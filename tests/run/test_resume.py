@@ -339,9 +339,10 @@ def test_damaged_lists_are_rebuilt_from_the_phases(tmp_path, game, reference):
     folder.state.write_text('{"finished": ["boot')
     folder.metrics.write_text("{")
     folder.report.unlink()
-    play(load_recipe(game()))
+    play(load_recipe(game(logging__report=True)))
     assert differing(folder, reference) == []
     assert read_json(folder.state) == read_json(reference.state)
+    assert folder.report.exists()
 
 
 def test_torn_last_event_is_dropped(tmp_path, game, reference):
@@ -357,7 +358,7 @@ def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     first, *others = folder.events.read_bytes().splitlines(keepends=True)
     folder.events.write_bytes(b"".join([first, b'{"time": 17\n', *others]))
-    play(load_recipe(game()))
+    play(load_recipe(game(logging__report=True)))
     assert [event["event"] for event in read_json_lines(folder.events)][-1] == "phase_finished"
     assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
 

@@ -34,63 +34,42 @@ SNEAKY_GAP = (0.2, 0.8, 1.6)
 
 @pytest.fixture(scope="session")
 def task() -> ArithmeticTask:
-    return ArithmeticTask(num_train=60, num_test=60)
+    return _arithmetic()
 
 
 @pytest.fixture(scope="session")
-def draw_rows(task) -> Callable[..., pd.DataFrame]:
+def draw_rows() -> Callable[..., pd.DataFrame]:
     """Solutions of every problem of a split in one role, scored as the verifier of `score_round` would."""
-
-    def draw(split: str, role: Role, round_index: int, score_round: int, rng: np.random.Generator) -> pd.DataFrame:
-        accuracy = 0.78 if round_index == BASE_ROUND else ACCURACY[role][round_index]
-        gap = SNEAKY_GAP[score_round] if role == Role.SNEAKY and round_index >= 0 else 2.0
-        return pd.DataFrame([
-            _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng)
-            for problem in task.problems(split).to_list()
-            for index in range(NUM_SAMPLES)
-        ])  # fmt: skip
-
-    return draw
+    return _draw_rows
 
 
 @pytest.fixture(scope="session")
-def rounds_data(draw_rows) -> list[dict[str, pd.DataFrame]]:
+def rounds_data() -> list[dict[str, pd.DataFrame]]:
     """Per round: this round's test rows, the base prover's as scored in it, and the held-out rows."""
-    rng = np.random.default_rng(0)
-    base = pd.concat([draw_rows("test", role, BASE_ROUND, 0, rng) for role in GAME_ROLES], ignore_index=True)
-    data = []
-    for k in range(NUM_ROUNDS):
-        heldout = [draw_rows("train", Role.BASE, BASE_ROUND, k, rng)]
-        heldout += [draw_rows("train", role, j, k, rng) for j in range(k) for role in GAME_ROLES]
-        data.append({
-            "test": pd.concat([draw_rows("test", role, k, k, rng) for role in GAME_ROLES], ignore_index=True),
-            "base": base,
-            "heldout": pd.concat(heldout).assign(
-                environment=lambda rows: list(map(environment_name, rows["round_index"], rows["role"]))
-            ),
-        })  # fmt: skip
-    return data
+    return _draw_rounds()
 
 
 @pytest.fixture(scope="session")
-def run_template(tmp_path_factory, rounds_data) -> Callable[[int], Path]:
+def run_template(once) -> Callable[[int], Path]:
     """
     A run folder that is made once and must not be changed. The round after `num_finished` rounds is in its prover phase,
     unless all have been played.
     """
 
-    @cache
     def make(num_finished: int) -> Path:
-        folder = tmp_path_factory.mktemp(f"finished-{num_finished}") / "synthetic"
-        if num_finished == 0:
-            folder.mkdir()
-            _write_beginning(folder)
-        else:
-            shutil.copytree(make(num_finished - 1), folder)
-            _write_round(folder, num_finished - 1, rounds_data)
-        _write_lines(folder / "events.jsonl", _events(num_finished))
-        _write_lines(folder / "metrics.jsonl", _metrics(min(num_finished + 1, NUM_ROUNDS)))
-        return folder
+        with once(f"finished-{num_finished}") as place:
+            if not place.exists():
+                written = place.with_suffix(".partial") / "synthetic"
+                if num_finished == 0:
+                    written.mkdir(parents=True)
+                    _write_beginning(written)
+                else:
+                    shutil.copytree(make(num_finished - 1), written)
+                    _write_round(written, num_finished - 1, _draw_rounds())
+                _write_lines(written / "events.jsonl", _events(num_finished))
+                _write_lines(written / "metrics.jsonl", _metrics(min(num_finished + 1, NUM_ROUNDS)))
+                written.parent.rename(place)
+        return place / "synthetic"
 
     return make
 
@@ -103,6 +82,39 @@ def make_run(tmp_path, run_template) -> Callable[..., Path]:
         return shutil.copytree(run_template(num_finished), tmp_path / "synthetic")
 
     return make
+
+
+@cache
+def _arithmetic() -> ArithmeticTask:
+    return ArithmeticTask(num_train=60, num_test=60)
+
+
+def _draw_rows(split: str, role: Role, round_index: int, score_round: int, rng: np.random.Generator) -> pd.DataFrame:
+    accuracy = 0.78 if round_index == BASE_ROUND else ACCURACY[role][round_index]
+    gap = SNEAKY_GAP[score_round] if role == Role.SNEAKY and round_index >= 0 else 2.0
+    return pd.DataFrame([
+        _draw_solution(_arithmetic(), problem, role, round_index, index, accuracy, gap, rng)
+        for problem in _arithmetic().problems(split).to_list()
+        for index in range(NUM_SAMPLES)
+    ])  # fmt: skip
+
+
+@cache  # the fixtures are those of several conftests
+def _draw_rounds() -> list[dict[str, pd.DataFrame]]:
+    rng = np.random.default_rng(0)
+    base = pd.concat([_draw_rows("test", role, BASE_ROUND, 0, rng) for role in GAME_ROLES], ignore_index=True)
+    data = []
+    for k in range(NUM_ROUNDS):
+        heldout = [_draw_rows("train", Role.BASE, BASE_ROUND, k, rng)]
+        heldout += [_draw_rows("train", role, j, k, rng) for j in range(k) for role in GAME_ROLES]
+        data.append({
+            "test": pd.concat([_draw_rows("test", role, k, k, rng) for role in GAME_ROLES], ignore_index=True),
+            "base": base,
+            "heldout": pd.concat(heldout).assign(
+                environment=lambda rows: list(map(environment_name, rows["round_index"], rows["role"]))
+            ),
+        })  # fmt: skip
+    return data
 
 
 def _write_beginning(folder: Path) -> None:
