@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from pvg_hf.attacks.attack_job import Workforce
+from pvg_hf.config import Recipe
 from pvg_hf.config.load import parse_override
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.trust import admit_code
@@ -178,25 +179,27 @@ def _judge(name: str, evaluation: RoundEvaluation, judged: JudgedRound, settings
 @contextmanager
 def _refreshing(folder: RunFolder) -> Iterator[None]:
     """
-    Write the run's metrics and report again if a result is stored within the block, even if the block fails. If the run is
-    being played, its next phase does.
+    After the block, also if it fails, write the run's metrics and report again if they lack a result. If the run is being
+    played, its next phase does.
     """
-    before = _result_times(folder)
     try:
         yield
     finally:
-        if _result_times(folder) != before:
+        recipe = folder.read_recipe()
+        if _lacks_results(recipe, folder):
             try:
                 with locked(folder.root, is_main=True):
-                    recipe = folder.read_recipe()
                     write_derived(recipe, folder)
                     refresh_report(recipe, folder)
             except ValueError as err:
                 logger.info("Metrics and report are not updated yet: %s", err)
 
 
-def _result_times(folder: RunFolder) -> dict[Path, int]:
-    return {path: (path / JUDGEMENT).stat().st_mtime_ns for path in judgement_folders(folder)}
+def _lacks_results(recipe: Recipe, folder: RunFolder) -> bool:
+    """Whether a result is newer than the metrics or the report, also if an earlier call was killed before it wrote them."""
+    shown = [folder.metrics, folder.report] if recipe.logging.report else [folder.metrics]
+    written = min(file.stat().st_mtime_ns if file.exists() else 0 for file in shown)
+    return any((path / JUDGEMENT).stat().st_mtime_ns > written for path in judgement_folders(folder))
 
 
 def _settings_for(name: str, evaluation: RoundEvaluation, target: Path, stated: Mapping[str, Any]) -> Any:

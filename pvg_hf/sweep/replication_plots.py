@@ -100,6 +100,6 @@ def plot_contrast(contrast: Contrast) -> Plot:
     return Plot(
         f"{contrast.names[0]}-against-{contrast.names[1]}",
         "Two recipes, seed by seed",
-        f"After round {contrast.round_index}; differences paired by seed, with 95 % intervals by Student's t.",
+        f"After round {contrast.round_index}; differences paired by seed, with 95 % intervals by Student's t, cut at -1 and 1.",
         canvas,
     )

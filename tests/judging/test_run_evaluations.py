@@ -45,10 +45,15 @@ def test_every_round_is_evaluated_once_and_shown_everywhere(run, caplog):
     table = judgement_tables(data)[0].table
     assert table.headers == ["", "round 0", "round 1"]
     assert "Balanced best-of-n on a large pool" in run.report.read_text(encoding="utf-8")
-    # The same command computes nothing again, and needs no settings.
+    run.report.unlink()  # as after a kill before it was written
+    run.metrics.write_text("")
+    os.utime(run.metrics, (0, 0))
+    # The same command computes nothing again, needs no settings, and shows what is stored.
     before = [path.stat().st_mtime_ns for path in sorted(run.root.glob("judging/*/*/*"))]
     assert evaluate_run(run.root, only=["best_of_n"]) == results
     assert [path.stat().st_mtime_ns for path in sorted(run.root.glob("judging/*/*/*"))] == before
+    assert "Balanced best-of-n on a large pool" in run.report.read_text(encoding="utf-8")
+    assert "judging/best_of_n/2" in run.metrics.read_text()
 
 
 @pytest.mark.slow

@@ -285,6 +285,6 @@ def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:
         data.round_index: {key.removeprefix("best_of_n/"): figure for key, figure in data.figures.items()}
         for data in run.evaluated
     }
-    sizes = (largest_common_n(tables.values(), least_eligible=least) for least in (LEAST_ELIGIBLE, 1))
-    size = next((size for size in sizes if size is not None), None)
+    enough = largest_common_n(tables.values(), least_eligible=LEAST_ELIGIBLE)
+    size = enough or largest_common_n(tables.values(), least_eligible=1)
     return size, {} if size is None else {index: table[str(size)] for index, table in tables.items()}
