@@ -16,6 +16,7 @@ from pvg_hf.evaluation.report.pool_tables import pool_cells
 from pvg_hf.evaluation.seeds import mean_over_seeds
 from pvg_hf.run.read import RunData
 from pvg_hf.sweep.contrasts import Contrast
+from pvg_hf.sweep.training_plots import plot_training
 
 
 def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
@@ -29,8 +30,9 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
             A run per seed. Rounds that not every run has evaluated are left out.
 
     Yields:
-        [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round), `NAME-pools` (verifiers
-        x pools) and, if there are any, `NAME-attacks` (the attackers of all seeds). None without a round that all runs have.
+        [`Plot`]: `NAME-training` (both roles' accuracy by RL step, a line per seed), `NAME-rounds` (accuracy, completeness,
+        soundness and pair accuracy by round), `NAME-pools` (verifiers x pools) and, if there are any, `NAME-attacks` (the
+        attackers of all seeds). None without a round that all runs have.
     """
     begun = [run for run in runs if run.evaluated]
     if not begun:
@@ -48,6 +50,9 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
         draw_rounds(mean_figure, list(range(num_rounds))),
         ROUND_TERMS,
     )
+    training = plot_training(f"{name}-training", {name: begun})
+    if training is not None:
+        yield training
     of_runs = [pool_cells(run, "accepted") for run in begun]
     cells = {
         (verifier, pool): mean_over_seeds([of_run[verifier, pool].value for of_run in of_runs])

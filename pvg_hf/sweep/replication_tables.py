@@ -17,6 +17,7 @@ from pvg_hf.sweep.level_plots import save_plot
 from pvg_hf.sweep.replicate_figures import names_in, raw_figures, values_of
 from pvg_hf.sweep.replication import replicate_recipe
 from pvg_hf.sweep.replication_plots import plot_contrast, plot_replication
+from pvg_hf.sweep.training_plots import plot_training
 
 
 def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str | None = None) -> str:
@@ -45,6 +46,9 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
         _, others = _begun_runs(replace(recipe, name=against), seeds)
         contrast = contrast_recipes(runs, others)
         save_plot(plot_contrast(contrast), Path(recipe.output_dir))
+        training = plot_training(f"{recipe.name}-against-{against}-training", {recipe.name: runs, against: others})
+        if training is not None:
+            save_plot(training, Path(recipe.output_dir))
         parts += [
             f"`{recipe.name}` and `{against}` after the last round that both have evaluated, and their difference, paired by seed:",
             contrast_table(contrast),

@@ -6,6 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from pvg_hf.config import load_recipe
@@ -18,6 +20,7 @@ from pvg_hf.sweep.replicate_figures import ACCEPTED_IN_ALL_POOLS, PARITY_REACHED
 from pvg_hf.sweep.replication import replicate, replicate_recipe
 from pvg_hf.sweep.replication_plots import plot_contrast, plot_replication
 from pvg_hf.sweep.replication_tables import means_table, tabulate_replication
+from pvg_hf.sweep.training_plots import plot_training
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -54,8 +57,10 @@ def test_plots_show_the_means_of_rounds_that_all_seeds_have(make_run, run_templa
     values["round/pools/accepted/round-001/base"]["value"] = share - 0.2
     path.write_text(json.dumps(values))
     runs = [load_run(folder), load_run(run_template(3))]
-    rounds, pools = plot_replication("mine", runs)
-    assert (rounds.name, pools.name) == ("mine-rounds", "mine-pools")
+    rounds, training, pools = plot_replication("mine", runs)
+    assert [plot.name for plot in (rounds, training, pools)] == ["mine-rounds", "mine-training", "mine-pools"]
+    titles = [axes.get_title() for axes in training.canvas.axes]
+    assert titles == ["round 0", "round 1", "round 2"]  # the last of them is not evaluated yet in the first run
     accuracy, *_ = rounds.canvas.axes
     assert [label.get_text() for label in accuracy.get_xticklabels()] == ["base", "0", "1"]
     (matrix,) = pools.canvas.axes
@@ -63,6 +68,24 @@ def test_plots_show_the_means_of_rounds_that_all_seeds_have(make_run, run_templa
     shown = {text.get_position(): text.get_text().split("\n")[0] for text in matrix.texts}
     assert shown[0, 1] == f"{share - 0.1:.2f}"
     assert list(plot_replication("mine", [replace(run, rounds=[]) for run in runs])) == []
+
+
+def test_training_curves_average_each_seeds_steps(make_run):
+    run = load_run(make_run(2))
+    steps = pd.DataFrame(
+        {"step": [1, 2, 3], "accuracy/helpful": [0.5, 1.0, np.nan], "accuracy/sneaky": [np.nan, np.nan, 0.2]}
+    )
+    trained = replace(run, rounds=[replace(data, steps=steps) for data in run.rounds])
+    begun = replace(run, rounds=[replace(run.rounds[0], steps=steps), replace(run.rounds[1], steps=steps[:0])])
+    assert plot_training("mine", {"mine": [replace(run, rounds=[])]}) is None
+    plot = plot_training("mine", {"ours": [trained, begun], "theirs": [trained]})
+    upper, lower = plot.canvas.axes  # one round is trained in all runs
+    assert [axes.get_title() for axes in (upper, lower)] == ["ours, round 0", "theirs, round 0"]
+    helpful, dot, sneaky, _ = lower.lines
+    assert (list(helpful.get_xdata()), list(helpful.get_ydata())) == ([1, 2], pytest.approx([0.5, 0.6]))
+    assert (list(dot.get_xdata()), list(dot.get_ydata())) == ([2], pytest.approx([0.6]))
+    assert list(sneaky.get_xdata()) == [3]
+    assert len(upper.lines) == 2 * len(lower.lines)  # a run more
 
 
 def drawn(sizes: dict[str, int], index: int) -> Judgement:
@@ -129,6 +152,7 @@ def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):
     assert (raw["seed"], list(raw["rounds"])) == (3, ["0"])
     assert {path.name for path in tmp_path.glob("*.png")} == {
         f"{recipe.name}-rounds.png",
+        f"{recipe.name}-training.png",
         f"{recipe.name}-pools.png",
     }
     replicate(recipe, [3])
