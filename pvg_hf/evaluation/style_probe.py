@@ -31,7 +31,7 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
 
     Args:
         rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `solution`, `score` (finite) and `correct`.
+            Solutions with `problem_id`, `solution`, `score` (finite), `correct` and, if the task marks flaws, `num_flaws`.
         seed (`int`), num_resamples (`int`):
             Settings of the folds and of the bootstrap over problems.
         num_folds (`int`, defaults to 5):
@@ -46,16 +46,19 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
         - `explained/correct`: the share that correctness itself explains;
         - `explained_within/all`: the share that style explains of the scores less the mean of the correct or of the
           incorrect solutions, i.e. beyond correctness;
+        - `explained_within/flaws`: the same share of the number of flaws in place of the scores, with `num_flaws` only;
         - `auc/score`, `auc/style` and `auc/rest`: P(a correct solution is above an incorrect one) by the scores, by
           what style predicts of them, and by the scores less that. `auc/style` has no value unless `explained/all` is
           clearly above 0, because what is fitted to noise has an arbitrary direction.
 
-        Correct and incorrect solutions may differ in style. The scores of a perfect checker are then explained by style, too,
-        so that only `explained_within/all` tells a verifier that reads style from one that checks. The regression shrinks, so
-        that `auc/rest` can be above .5 for a verifier that reads nothing but style.
+        Correct and incorrect solutions may differ in style. The scores of a perfect checker are then explained by style, too.
+        `explained_within/all` leaves that out. Among incorrect solutions, those with more flaws may differ in style as well:
+        a verifier that counts flaws has about the share `explained_within/flaws`, and only what lies above it shows that
+        style itself is read. The regression shrinks, so that `auc/rest` can be above .5 for a verifier that reads nothing but
+        style.
     """
     names = [*(f"explained/{name}" for name in (*FEATURE_GROUPS, "all", "correct")), "explained_within/all"]
-    names += ["auc/score", "auc/style", "auc/rest"]
+    names += [*(["explained_within/flaws"] if "num_flaws" in rows else []), "auc/score", "auc/style", "auc/rest"]
     if rows["problem_id"].nunique() < LEAST_PROBLEMS or rows["score"].nunique() < 2:
         return {name: Figure(None, None, None, len(rows)) for name in names}
     rows = rows.reset_index(drop=True)
@@ -68,6 +71,10 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
     figures = {f"explained/{name}": _explained(scores, values) for name, values in predicted.items()}
     figures["explained/correct"] = _explained(scores, _class_means(scores, correct))
     figures["explained_within/all"] = _explained(within, _predict(features["all"], within, folds))
+    if "num_flaws" in rows:
+        flaws = rows["num_flaws"].to_numpy(float)
+        within = flaws - _class_means(flaws, correct)
+        figures["explained_within/flaws"] = _explained(within, _predict(features["all"], within, folds))
     found = {
         name: bootstrap_statistic(
             statistic, rows["problem_id"], seed=derive_seed(seed, "style"), num_resamples=num_resamples
@@ -92,11 +99,11 @@ def _predict(features: np.ndarray, targets: np.ndarray, folds: list[np.ndarray])
     return predicted
 
 
-def _class_means(scores: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    """Mean score of all solutions that are as correct as each one."""
-    means = np.empty(len(scores))
+def _class_means(values: np.ndarray, correct: np.ndarray) -> np.ndarray:
+    """Mean value of all solutions that are as correct as each one."""
+    means = np.empty(len(values))
     for kind in (correct, ~correct):
-        means[kind] = scores[kind].mean() if kind.any() else 0.0
+        means[kind] = values[kind].mean() if kind.any() else 0.0
     return means
 
 

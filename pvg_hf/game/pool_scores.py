@@ -30,9 +30,10 @@ from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)
 
-KEYS = ["role", "problem_id", "sample_index"]  # identify a solution of a pool
+SOLUTION_KEYS = ["role", "problem_id", "sample_index"]
+"""Columns that identify a solution of a pool."""
 
-COLUMNS = ["verifier", "round_index", *KEYS, "correct", "outcome", "score", "own_score"]
+COLUMNS = ["verifier", "round_index", *SOLUTION_KEYS, "correct", "outcome", "score", "own_score"]
 
 
 def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
@@ -152,7 +153,7 @@ def _first_scores(rows: pd.DataFrame, folder: RunFolder) -> np.ndarray:
         return np.full(len(rows), np.nan)
     table = pd.read_parquet(path)
     table = table[(table["verifier"] == first) & (table["round_index"] == BASE_ROUND)]
-    return rows[KEYS].merge(table, on=KEYS, how="left")["score"].to_numpy(float)
+    return rows[SOLUTION_KEYS].merge(table, on=SOLUTION_KEYS, how="left")["score"].to_numpy(float)
 
 
 def _write(rows: pd.DataFrame, path: Path) -> None:

@@ -1,6 +1,7 @@
 """Evaluations of the texts of a round: separability of the roles, style in the verifier's scores, and legibility."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.role_separability import TransformerDiscriminator, hashed_ngrams, role_separability
 from pvg_hf.evaluation.solution_legibility import legibility_figures
 from pvg_hf.evaluation.style_probe import style_figures
+from pvg_hf.game.pool_scores import SOLUTION_KEYS
 from pvg_hf.judging.judged_round import JudgedRound
 from pvg_hf.models.sources import load_tokenizer, local_folder, resolve_model
 from pvg_hf.models.verifier_input import is_verifier
-from pvg_hf.run.file_names import pool_file, pool_test_file
+from pvg_hf.run.file_names import POOL_SCORES, pool_file, pool_test_file
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.scoring.causal_judge import VERDICT_QUESTION, CausalJudge
 
@@ -105,15 +107,30 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
     Measure what style explains of the scores that the round's verifier gave to test solutions of its own prover.
 
     Returns:
-        `dict[str, Figure]`: see [`~pvg_hf.evaluation.style_probe.style_figures`].
+        `dict[str, Figure]`: see [`~pvg_hf.evaluation.style_probe.style_figures`]; and `base/explained_within/all` and
+        `/flaws`, those of the scores that the same verifier gave to the base prover's helpful solutions, unless the run is
+        of an older version without these scores. The base's solutions are the same in every round.
     """
-    rows = scored_rows(test_rows(judged, judged.round_index))
-    return style_figures(
-        rows,
+    probe = partial(
+        style_figures,
         seed=judged.seed("style"),
         num_resamples=judged.recipe.evaluation.bootstrap_samples,
         num_folds=settings.num_folds,
     )
+    figures = probe(scored_rows(test_rows(judged, judged.round_index)))
+    scores = judged.folder.evaluation(judged.round_index) / POOL_SCORES
+    if not scores.is_file():
+        return figures
+    of_base = probe(scored_rows(_base_rows(judged, pd.read_parquet(scores))))
+    return {**figures, **{f"base/{name}": figure for name, figure in of_base.items() if "explained_within/" in name}}
+
+
+def _base_rows(judged: JudgedRound, scores: pd.DataFrame) -> pd.DataFrame:
+    """Helpful test solutions of the base prover, with the scores of the round's verifier."""
+    rows = test_rows(judged, BASE_ROUND)
+    scores = scores[(scores["verifier"] == judged.round_index) & (scores["round_index"] == BASE_ROUND)]
+    rows = rows[rows["role"] == Role.HELPFUL.value].drop(columns="score")
+    return rows.merge(scores[[*SOLUTION_KEYS, "score"]], on=SOLUTION_KEYS, how="left")
 
 
 @section

@@ -141,11 +141,14 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
         title="Style in the verifier's scores",
         judge=judge_style,
         settings=StyleSettings,
-        phases=("mint",),
+        phases=("mint", "evaluate"),
         terms={
             "explained": "share of the variance of the scores that length, form (layout), wording (single words) or all three "
             "explain on problems that the regression was not fitted on; that which correctness explains; and `within`, what "
-            "style explains beyond correctness.",
+            "style explains of the differences within correct and within incorrect solutions.",
+            "explained within flaws": "the same share of the number of flaws: about what a verifier that counts flaws would have.",
+            "base": "of the scores that the round's verifier gives to the base prover's helpful solutions, which are the same in "
+            "every round.",
             "auc": "P(a correct solution is above an incorrect one) by the scores, by what style predicts of them, and by the "
             "rest of the scores.",
         },

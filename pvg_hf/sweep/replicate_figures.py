@@ -34,7 +34,7 @@ HEADLINES = (
 
 JUDGED_HEADLINES = {
     "role_separability": r"(ngrams|transformer)/(all|incorrect)",
-    "style": r"explained_within/all|explained/correct",
+    "style": r"(base/)?explained_within/(all|flaws)|explained/correct",
     "legibility": r"judge_auc/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
     r"|change/judge_auc/(helpful|game)",
     "attacks": r".+/(found|mean_steps|convincing_steps|accepted)",

@@ -51,7 +51,7 @@ def test_random_scores_are_explained_by_nothing(solutions):
     assert figures["auc/style"].value is None  # the direction of what is fitted to noise is arbitrary
 
 
-def test_only_the_share_within_classes_tells_a_checker_from_a_reader_of_style(solutions):
+def test_the_share_within_classes_tells_a_judge_of_correctness_from_a_reader_of_style(solutions):
     """Correct solutions are longer here, so that style predicts the scores of a perfect checker, too."""
     correct = solutions["correct"].astype(bool)
     rows = solutions.assign(solution=solutions["solution"].where(~correct, "so so so so so\n" + solutions["solution"]))
@@ -63,6 +63,22 @@ def test_only_the_share_within_classes_tells_a_checker_from_a_reader_of_style(so
     assert min(checker["explained/all"].value, checker["auc/style"].value) > 0.6
     assert reader["explained/all"].value > 0.6
     assert checker["explained_within/all"].value < 0.05 < 0.3 < reader["explained_within/all"].value
+
+
+def test_a_counter_of_flaws_has_the_share_of_the_flaws(solutions):
+    """Solutions with more flaws are longer here: a checker's scores within incorrect solutions are explained by style, too."""
+    draw = np.random.default_rng(2)
+    flaws = np.where(solutions["correct"].astype(bool), 0, draw.integers(1, 5, size=len(solutions)))
+    rows = solutions.assign(num_flaws=flaws)
+    rows["solution"] += ["\nso it goes" * number for number in flaws]
+    counter = figures_of(rows, -flaws)
+    assert counter["explained_within/flaws"].value > 0.5
+    assert counter["explained_within/all"].value == pytest.approx(counter["explained_within/flaws"].value)
+    careless = figures_of(rows, draw.normal(size=len(rows)))
+    assert careless["explained_within/all"].value < 0.03
+    assert (
+        careless["explained_within/flaws"] == counter["explained_within/flaws"]
+    )  # whatever the verifier's scores are
 
 
 @pytest.mark.parametrize("change", ["one problem", "equal scores"])

@@ -12,7 +12,7 @@ from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game import pool_scores
-from pvg_hf.game.pool_scores import KEYS, read_test_rows
+from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
 from pvg_hf.game.reevaluation import evaluate_again
 from pvg_hf.run.file_names import POOL_SCORES
 from pvg_hf.run.folder import RunFolder
@@ -40,7 +40,7 @@ def test_scores_are_those_of_the_verifier(reference, verifier, pool):
     rows = read_test_rows(reference, pool)
     scorer = VerifierScorer.from_pretrained(reference.verifier(verifier), device="cpu")
     expected = scorer(rows["problem"].tolist(), rows["solution"].tolist())
-    pd.testing.assert_frame_equal(table[KEYS].reset_index(drop=True), rows[KEYS])
+    pd.testing.assert_frame_equal(table[SOLUTION_KEYS].reset_index(drop=True), rows[SOLUTION_KEYS])
     assert table["score"].tolist() == pytest.approx(expected, abs=1e-5)
     own = scores_of(reference, 0).query("verifier == 0 and round_index == -1") if pool == -1 else rows
     assert table["own_score"].tolist() == pytest.approx(own["score"].tolist(), abs=1e-5)

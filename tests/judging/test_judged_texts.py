@@ -2,11 +2,16 @@
 
 import shutil
 
+import pandas as pd
 import pytest
 
+from pvg_hf.core.roles import Role
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.judging.judged_texts import cut_to_budget
 from pvg_hf.judging.run_evaluations import evaluate_run
 from pvg_hf.models.sources import load_tokenizer, resolve_model
+from pvg_hf.run.file_names import POOL_SCORES, pool_test_file
 from pvg_hf.run.folder import RunFolder
 
 
@@ -39,6 +44,26 @@ def test_the_transformer_can_be_left_out(run):
 def test_style_of_a_round(run):
     (result,) = evaluate_run(run.root, round_index=0, only=["style"], overrides=["style.num_folds=2"])
     assert {"explained/all", "explained_within/all", "auc/rest"} <= set(result.figures)
+
+
+def test_style_is_also_probed_on_texts_that_all_verifiers_have_scored(run):
+    overrides = ["style.num_folds=2"]
+    rounds = [evaluate_run(run.root, round_index=k, only=["style"], overrides=overrides)[0] for k in (0, 1)]
+    texts = pd.read_parquet(run.pool(BASE_ROUND) / pool_test_file(Role.HELPFUL))
+    for result in rounds:
+        assert result.figure("base/explained_within/all").n == len(scored_rows(texts.assign(score=0.0)))
+    flaws, scores = (
+        {result.figure(f"base/explained_within/{name}").value for result in rounds} for name in ("flaws", "all")
+    )
+    assert (len(flaws), len(scores)) == (
+        1,
+        len(rounds),
+    )  # the same texts, and scores of another verifier in each round
+    for name in (POOL_SCORES, "digests.json"):  # as in a run of an older version
+        (run.evaluation(0) / name).unlink()
+    (older,) = evaluate_run(run.root, round_index=0, only=["style"], overrides=overrides, again=True)
+    assert {**rounds[0].figures, **older.figures} == rounds[0].figures
+    assert "base/explained_within/all" not in older.figures
 
 
 @pytest.mark.parametrize(
