@@ -20,7 +20,7 @@ from pvg_hf.judging.judged_texts import (
     judge_style,
 )
 from pvg_hf.judging.legibility_tax import LegibilityTaxSettings, judge_legibility_tax
-from pvg_hf.judging.trained_attacks import judge_attacks, train_attackers
+from pvg_hf.judging.trained_attacks import digest_first_attackers, judge_attacks, train_attackers
 from pvg_hf.judging.untrained_attacks import (
     RegressionSettings,
     UntrainedAttackSettings,
@@ -52,8 +52,8 @@ class RoundEvaluation:
         is_costly (`bool`):
             Whether it takes as long as a game; it then runs only if it is named.
         inputs (`Callable`, *optional*):
-            `(round) -> str`, a hash of the results of other evaluations that it reads. A stored result is computed again if
-            they have changed.
+            `(round) -> str`, a hash of the other results that it reads, or `None` if they are not on this machine. A stored
+            result is computed again if they have changed.
         prepare (`Callable`, *optional*):
             `(rounds, workforce) -> None`, called before rounds are judged with a list of `(round, settings)`, one for
             each round that is not finished: work that is done for all of them together.
@@ -65,7 +65,7 @@ class RoundEvaluation:
     phases: tuple[str, ...]
     terms: dict[str, str] = field(default_factory=dict)
     is_costly: bool = False
-    inputs: Callable[[JudgedRound], str] | None = None
+    inputs: Callable[[JudgedRound], str | None] | None = None
     prepare: Callable[[Sequence[tuple[JudgedRound, Any]], Workforce], None] | None = None
 
 
@@ -97,6 +97,7 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
             "p against round 0": "log-rank test that the attackers of round 0's verifier find an exploit equally fast.",
         },
         is_costly=True,
+        inputs=digest_first_attackers,
         prepare=train_attackers,
     ),
     "untrained_attacks": RoundEvaluation(

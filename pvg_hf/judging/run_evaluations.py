@@ -149,8 +149,9 @@ def _evaluate_rounds(
 
 
 def _remove_outdated(evaluation: RoundEvaluation, judged: JudgedRound, target: Path) -> None:
-    """Remove a stored result if the results of other evaluations that it has read have changed."""
-    if evaluation.inputs is None or not target.exists() or Judgement.read(target).inputs == evaluation.inputs(judged):
+    """Remove a stored result if the other results that it has read have changed."""
+    inputs = None if evaluation.inputs is None else evaluation.inputs(judged)
+    if inputs is None or not target.exists() or Judgement.read(target).inputs == inputs:
         return
     logger.info("%s is computed again: what it reads has changed.", target)
     remove(target)

@@ -16,6 +16,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.judging.judged_round import JudgedRound
 from pvg_hf.run.file_names import FOUND_ATTACKS, JUDGING, pool_test_file
@@ -68,6 +69,18 @@ def helpful_score(judged: JudgedRound) -> float | None:
     rows = scored_rows(load_pool([judged.folder.pool(judged.round_index) / pool_test_file(Role.HELPFUL)]).to_pandas())
     scores = rows["score"][rows["correct"].astype(bool)]
     return float(scores.mean()) if len(scores) else None
+
+
+def digest_first_attackers(judged: JudgedRound) -> str | None:
+    """
+    Return the names of the attackers of round 0, which `judge_attacks` compares with those of the round.
+
+    `None` if none of them is on this machine, such as in a run that was pulled from the Hub.
+    """
+    if judged.round_index == 0:
+        return ""
+    names = [path.name for path in _attackers(judged.folder).glob(f"{round_name(0)}-*")]
+    return " ".join(sorted(names)) or None
 
 
 def _attackers(folder: RunFolder) -> Path:

@@ -41,7 +41,7 @@ class Judgement:
         folder (`Path`, *optional*):
             Folder with further files, such as tables; `None` before the result is written.
         inputs (`str`, *optional*):
-            Hash of the results of other evaluations that it has read, if any.
+            Hash of the other results that it has read, if any.
     """
 
     name: str

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.evaluation.report.pool_tables import pool_cells
@@ -104,24 +103,3 @@ def _judged_values(run: RunData, patterns: Mapping[str, str]) -> Iterator[tuple[
         for name, figure in judgement.figures.items():
             if figure.value is not None and re.fullmatch(patterns.get(judgement.name, ""), name):
                 yield (f"{judgement.name}/{name}", judgement.round_index), figure.value
-
-
-def raw_figures(run: RunData) -> dict:
-    """Return seed, commit, seconds and all figures of a run as `[value, low, high, n]`, for keeping beside a table."""
-    rounds: dict[str, dict] = {}
-    for data in run.evaluated:
-        rounds[str(data.round_index)] = {name: _compact(figure) for name, figure in data.figures.items()}
-    for judgement in run.judgements:
-        figures = rounds.setdefault(str(judgement.round_index), {})
-        figures |= {f"judging/{judgement.name}/{key}": _compact(figure) for key, figure in judgement.figures.items()}
-    seconds = {f"{phase} {index}": round(value, 1) for (index, phase), value in run.phase_seconds().items()}
-    return {
-        "seed": run.recipe.seed,
-        "commit": run.environment.get("git_revision"),
-        "seconds": seconds,
-        "rounds": rounds,
-    }
-
-
-def _compact(figure: Figure) -> list[float | None]:
-    return [value if value is None else round(value, 5) for value in (figure.value, figure.low, figure.high, figure.n)]

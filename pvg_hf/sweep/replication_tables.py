@@ -14,7 +14,8 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 from pvg_hf.sweep.contrasts import contrast_recipes, contrast_table
 from pvg_hf.sweep.level_plots import save_plot
-from pvg_hf.sweep.replicate_figures import names_in, raw_figures, values_of
+from pvg_hf.sweep.raw_figures import raw_figures
+from pvg_hf.sweep.replicate_figures import names_in, values_of
 from pvg_hf.sweep.replication import replicate_recipe
 from pvg_hf.sweep.replication_plots import plot_contrast, plot_replication
 from pvg_hf.sweep.training_plots import plot_training

@@ -1,8 +1,11 @@
 """Fresh attackers: trained, found or not, resumed, and shown."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,6 +23,7 @@ from pvg_hf.judging.run_evaluations import evaluate_run
 from pvg_hf.judging.trained_attacks import attacked_verifier, helpful_score
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folder
+from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 from tests.support.game_runs import play_in_process
 
 ALONE = Workforce(1)
@@ -105,23 +109,45 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
     again = evaluate_run(run.root, round_index=0, only=["attacks"], overrides=more, again=True, workforce=ALONE)
     assert again[0].figure("src/found").n == 2
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    # Round 1 is compared with the attackers that round 0 has now. Its own, with one seed, are not trained again.
+    read = results[1].inputs
+    (renewed,) = evaluate_run(run.root, round_index=1, only=["attacks"], workforce=ALONE)
+    assert (renewed.inputs != read, renewed.figures) == (True, results[1].figures)
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    shutil.rmtree(attackers)  # as in a run that was pulled from the Hub
+    assert evaluate_run(run.root, round_index=1, only=["attacks"], workforce=ALONE) == [renewed]
+    assert not attackers.exists()
 
 
-def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier):
-    whole = run_attacks([verifier], small(), tmp_path / "whole", ALONE)[0][0]
-    order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": "checkpoint-4/trainer_state.json"}}
-    order |= {"attacked": str(reference.root), "settings": vars(small()), "root": str(tmp_path / "killed")}
-    assert play_in_process(order, tmp_path / "log.txt") == -9
-    partial = tmp_path / "killed" / f".{whole.attack.name}.partial"
-    assert (partial / "prover" / "checkpoints" / "checkpoint-2").exists()
-    resumed = run_attacks([verifier], small(), tmp_path / "killed", ALONE)[0][0]
-    assert resumed.exploit == whole.exploit
-    pd.testing.assert_frame_equal(resumed.curve(), whole.curve())
-    pd.testing.assert_frame_equal(resumed.texts(), whole.texts())
+def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier, monkeypatch):
+    """The job is killed in its second attacker, after the checkpoint of two of its four steps."""
+    num_trained = Counter()
+
+    def training_step(trainer, *arguments, do=ProverGRPOTrainer.training_step, **kwargs):
+        num_trained[Path(trainer.args.output_dir).parts[len(tmp_path.parts)]] += 1
+        return do(trainer, *arguments, **kwargs)
+
+    monkeypatch.setattr(ProverGRPOTrainer, "training_step", training_step)
+    settings, moment = small(seeds=[0, 1]), {"event": "open", "pattern": "seed-1-.*checkpoint-4/trainer_state.json"}
+    whole = run_attacks([verifier], settings, tmp_path / "whole", ALONE)[0]
+    order = {"signal": "SIGKILL", "moment": moment, "attacked": str(reference.root), "settings": vars(settings)}
+    assert play_in_process({**order, "root": str(tmp_path / "killed")}, tmp_path / "log.txt") == -9
+    first, second = (tmp_path / "killed" / result.attack.name for result in whole)
+    finished = (first / CURVE).stat().st_mtime_ns
+    assert not second.exists()
+    resumed = run_attacks([verifier], settings, tmp_path / "killed", ALONE)[0]
+    assert (first / CURVE).stat().st_mtime_ns == finished
+    assert [len(result.curve()) for result in whole] == [4, 4]
+    assert num_trained["killed"] == num_trained["whole"] / 4  # two of eight steps
+    for mine, theirs in zip(resumed, whole, strict=True):
+        assert mine.exploit == theirs.exploit
+        pd.testing.assert_frame_equal(mine.curve(), theirs.curve())
+        pd.testing.assert_frame_equal(mine.texts(), theirs.texts())
 
 
 def test_any_executor_runs_the_attacks(tmp_path, verifier):
-    with ThreadPoolExecutor(1) as executor:
+    # A process that is spawned gets its work by pickle, as the workers of a cluster do.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         results = run_attacks([verifier], small(max_steps=2), tmp_path, Workforce(executor=executor))
     (result,) = results[0]
     assert result.attack.name.startswith("round-000-src-grpo-seed-0-of-2-")
