@@ -34,7 +34,7 @@ HEADLINES = (
 JUDGED_HEADLINES = {
     "role_separability": r"(ngrams|transformer)/(all|incorrect)",
     "style": r"(base/)?explained_within/(all|flaws)|explained/correct",
-    "legibility": r"judge_auc/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
+    "legibility": r"judge_(auc|single|pair)/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
     r"|change/judge_auc/(helpful|game)",
     "attacks": r".+/(found|mean_steps|convincing_steps|accepted)",
     "untrained_attacks": r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16",

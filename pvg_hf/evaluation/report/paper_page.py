@@ -1,5 +1,6 @@
 """Writes `paper.html` of a run folder: its figures beside those of Kirchner et al. 2024 (arXiv 2407.13692)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,25 +200,39 @@ def _describe_found(found: dict[int, Figure]) -> str:
 
 def _dynamics(run: RunData, *, is_cgc: bool) -> PaperFigure:
     plot = plot_dynamics(run)
-    steps = [(data.round_index, data.figure("parity_step")) for data in run.evaluated]
-    reached = ", ".join(
-        f"round {index}: {'not in ' + str(figure.n) if figure.value is None else int(figure.value)} steps"
-        for index, figure in steps
-        if figure.n
-    )
     number = "9" if is_cgc else "5"
     wanted = (
         "inconsistent over rounds"
         if number == "9"
         else "growing over rounds, with a helpful accuracy that falls at the end of a round"
     )
-    found = f"The steps until parity are {reached}." if reached else "The steps until parity are not known."
     return PaperFigure(
         number,
-        f"{found} In the paper they are {wanted}.",
+        f"{_describe_parity(run)} {_describe_late_change(run)} In the paper the steps are {wanted}.",
         None if plot is None else embed(plot, plot.to_png()),
         f"fig. {number}, in words: the paper's lines were not available as numbers, and none are drawn",
     )
+
+
+def _describe_parity(run: RunData) -> str:
+    steps = {data.round_index: data.figure("parity_step") for data in run.evaluated}
+    steps = {index: figure for index, figure in steps.items() if figure.n}
+    if not steps:
+        return "The steps until parity are not known."
+    shown = ", ".join(
+        f"round {index}: {'not in ' + str(figure.n) if figure.value is None else int(figure.value)} steps"
+        for index, figure in steps.items()
+    )
+    times = [math.inf if figure.value is None else figure.value for figure in steps.values()]
+    trend = "grow" if times[-1] > times[0] else "do not grow"
+    over_rounds = f" From the first to the last they {trend}, in one training each." if len(times) > 1 else ""
+    return f"The steps until parity are {shown}.{over_rounds}"
+
+
+def _describe_late_change(run: RunData) -> str:
+    changes = {data.round_index: data.figure("late_change/helpful").value for data in run.evaluated}
+    shown = ", ".join(f"round {index}: {value:+.2f}" for index, value in changes.items() if value is not None)
+    return f"From the middle to the last fifth of a training the helpful accuracy changes ({shown})." if shown else ""
 
 
 def _over_rounds(

@@ -56,7 +56,7 @@ EXPLOIT_STEPS = PublishedSeries(
     (0, 1, 2, 3, 4),
     (1800, 2800, 5500, 4000, 7500),
     500,
-    f"fig. 6a, {READ_OFF}; trend only",
+    f"fig. 6a, {READ_OFF}; trend only. With a verifier of 1e-2 nothing is found after round 0 within about 8,000 steps",
 )
 HELPFUL_ACCURACY = PublishedRange(
     "paper, helpful prover", 0.60, 0.63, "the legibility tax: about .60 to .63 of the game against .80 to .85"

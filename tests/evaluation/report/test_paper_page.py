@@ -91,3 +91,38 @@ def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
         rounds[0].figures["accuracy/helpful"] = rounds[1]
     by_number = {figure.number: figure for figure in paper_figures(run)}
     assert by_number["8a"].trend.startswith("It rises from 0.20")
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (
+            [40, 55],
+            "round 0: 40 steps, round 1: 55 steps. From the first to the last they grow, in one training each.",
+        ),
+        (
+            [40, None],
+            "round 0: 40 steps, round 1: not in 60 steps. From the first to the last they grow, in one training",
+        ),
+        (
+            [None, 40],
+            "round 0: not in 60 steps, round 1: 40 steps. From the first to the last they do not grow, in one",
+        ),
+        ([40], "are round 0: 40 steps. "),
+    ],
+)
+def test_steps_until_parity_are_said_to_grow_or_not(make_run, steps, expected):
+    run = load_run(make_run(len(steps)))
+    rounds = [
+        replace(
+            data,
+            figures={
+                "parity_step": Figure(value, None, None, 60),
+                "late_change/helpful": Figure(-0.125, None, None, 9),
+            },
+        )
+        for data, value in zip(run.evaluated, steps, strict=True)
+    ]
+    shown = next(figure for figure in paper_figures(replace(run, rounds=rounds)) if figure.number == "5")
+    assert expected in shown.trend
+    assert "changes (round 0: -0.12" in shown.trend
