@@ -33,6 +33,7 @@ FEW: Settings = {
     "watchdogs.max_truncated": 1.0,
     "watchdogs.min_pair_accuracy": 0.0,
 }
+QUIET: Settings = {"logging.progress": "false", "logging.report": "false"}
 # For parts that only try a launcher.
 SHORT: Settings = {"prover.max_completion_length": 64, "prover.prompts_per_step": 4}
 TOY: Settings = {
@@ -154,7 +155,10 @@ def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
     """Settings that replace the recipe's players and problems by stand-ins."""
     if not game.has_stand_ins:
         return {}
-    recipe, settings = load_recipe(RECIPES / game.recipe), {"task.path": make_problems(work / "problems")}
+    recipe, settings = (
+        load_recipe(RECIPES / game.recipe),
+        {"task.path": make_problems(work / "problems", is_toy=is_toy)},
+    )
     for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
         settings[f"{player}.model"] = make_player(config.model, work / "models", is_toy=is_toy)
         if config.quantization == "4bit" and find_spec("bitsandbytes") is None:
@@ -165,7 +169,7 @@ def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
 def _shortened(name: str, players: Settings, work: Path, *, is_toy: bool) -> Recipe:
     """Recipe of a game with the changes of this check."""
     game = GAMES[name]
-    settings = {"name": name, "output_dir": work / "runs", "num_rounds": 1, "logging.progress": "false", **players}
+    settings = {"name": name, "output_dir": work / "runs", "num_rounds": 1, **QUIET, **players}
     toy = {**TOY, **(TOY_OF_STAND_INS if game.has_stand_ins else TOY_FROM_SCRATCH)}
     settings |= (FEW if game.has_stand_ins else {}) | dict(game.settings) | (toy if is_toy else {})
     path = RECIPES / game.recipe

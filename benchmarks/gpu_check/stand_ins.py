@@ -16,6 +16,7 @@ from pvg_hf.models.sources import load_tokenizer
 
 CONFIGS = Path(__file__).parent / "configs"
 NUM_PROBLEMS = {"train": 7473, "test": 1319}  # the same as GSM8K
+TOY_PROBLEMS = {"train": 300, "test": 30}
 # Share of problems by number of solution steps, as in GSM8K's training set.
 STEPS = {2: 0.26, 3: 0.29, 4: 0.22, 5: 0.13, 6: 0.06, 7: 0.03, 8: 0.01}
 TOY_SIZES = {
@@ -114,12 +115,15 @@ def _nonsense(rng: random.Random) -> str:
     return "".join(rng.choice("bcdfghjklmnprstvwz") + rng.choice("aeiou") for _ in range(rng.randint(2, 5)))
 
 
-def make_problems(folder: Path) -> Path:
-    """Folder with `train.jsonl` and `test.jsonl`: GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length."""
-    if "PVG_GSM8K_DIR" in os.environ:
+def make_problems(folder: Path, *, is_toy: bool) -> Path:
+    """
+    Folder with `train.jsonl` and `test.jsonl`: GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length; fewer ones
+    of these for a toy.
+    """
+    if "PVG_GSM8K_DIR" in os.environ and not is_toy:
         return Path(os.environ["PVG_GSM8K_DIR"])
     folder.mkdir(parents=True, exist_ok=True)
-    for split, number in NUM_PROBLEMS.items():
+    for split, number in (TOY_PROBLEMS if is_toy else NUM_PROBLEMS).items():
         file = folder / f"{split}.jsonl"
         if not file.exists():
             partial = file.with_suffix(".partial")

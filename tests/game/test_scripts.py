@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from pvg_hf.run.folder import RunFolder
-from tests.support.game_runs import bytes_of
+from tests.support.game_runs import bytes_of, copy_until
 
 
 def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.CompletedProcess:
@@ -81,6 +81,7 @@ def test_players_are_found_by_their_paths(reference):
 def test_a_game_phase_by_phase_is_the_same_game(reference, repository, make_recipe, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_recipe(tmp_path)))
+    copy_until(reference, tmp_path, "round-001/verifier")
     done = _run(repository, "run_phases.py", str(recipe), "--launcher", sys.executable)
     assert done.returncode == 0, done.stderr[-2000:]
     assert bytes_of(RunFolder(tmp_path / "game")) == bytes_of(reference)
