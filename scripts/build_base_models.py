@@ -6,9 +6,8 @@ verifiers for `arithmetic` and `functions`, the judges, which are verifiers with
     python scripts/build_base_models.py --player score-verifier
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
 
-Two models are for an experiment (docs/experiments/dynamics.md) and do not ship:
+One model is for an experiment (docs/experiments/dynamics.md) and does not ship:
 
-    python scripts/build_base_models.py --player large-verifier --output build/models
     python scripts/build_base_models.py --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output build/models
 
 The proofs player continues the training of an earlier one (docs/score-verifier.md), so that `all` leaves it out:

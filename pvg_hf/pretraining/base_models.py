@@ -131,7 +131,6 @@ BASE_MODELS = {
 """Models that ship with the package, by the names that `scripts/build_base_models.py` takes."""
 
 STUDY_MODELS = {
-    "large-verifier": BaseModelConfig("arithmetic-verifier-large", "texts", 128, 4, 4, 256, num_steps=16_000),
     "sequential-prover": BaseModelConfig(
         "arithmetic-prover-sequential",
         "shown_solutions",
@@ -146,9 +145,8 @@ STUDY_MODELS = {
     ),
 }
 """
-Models for experiments, which do not ship: a verifier with the size, the number of texts and so the pretraining compute of
-the prover, and the prover with further training on prompts that show the sneaky role a correct solution
-(docs/experiments/dynamics.md).
+Models for experiments, which do not ship: the prover with further training on prompts that show the sneaky role a correct
+solution (docs/experiments/dynamics.md).
 """
 
 CHECKPOINT_STEPS = 500

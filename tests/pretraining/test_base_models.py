@@ -125,8 +125,8 @@ def test_models_to_build_are_chosen_by_their_names():
     models, judges = choose_configs("all")
     assert {config.name for config in models} == {config.name for config in BASE_MODELS.values()} - {"proofs-player"}
     assert judges == list(JUDGES.values())
-    models, judges = choose_configs("large-verifier", num_steps=5)
-    assert [(config.name, config.num_steps) for config in models] == [("arithmetic-verifier-large", 5)]
+    models, judges = choose_configs("small-verifier", num_steps=5)
+    assert [(config.name, config.num_steps) for config in models] == [("arithmetic-verifier-small", 5)]
     assert judges == []
     for name, judge in JUDGES.items():
         assert choose_configs(name) == ([], [judge])
