@@ -57,6 +57,10 @@ class JudgedRun:
     def round(self, round_index: int) -> "JudgedRound":
         return JudgedRound(self, round_index)
 
+    def seed(self, *path: object) -> int:
+        """Derive a seed from the run's seed and a path of names, for what is the same in all rounds."""
+        return derive_seed(self.recipe.seed, JUDGING, *path)
+
 
 @dataclass(frozen=True)
 class JudgedRound:

@@ -113,15 +113,15 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
     """
     probe = partial(
         style_figures,
-        seed=judged.seed("style"),
         num_resamples=judged.recipe.evaluation.bootstrap_samples,
         num_folds=settings.num_folds,
     )
-    figures = probe(scored_rows(test_rows(judged, judged.round_index)))
+    figures = probe(scored_rows(test_rows(judged, judged.round_index)), seed=judged.seed("style"))
     scores = judged.folder.evaluation(judged.round_index) / POOL_SCORES
     if not scores.is_file():
         return figures
-    of_base = probe(scored_rows(_base_rows(judged, pd.read_parquet(scores))))
+    # One division into folds for all rounds, so that they differ by the scores alone.
+    of_base = probe(scored_rows(_base_rows(judged, pd.read_parquet(scores))), seed=judged.run.seed("style"))
     return {**figures, **{f"base/{name}": figure for name, figure in of_base.items() if "explained_within/" in name}}
 
 
