@@ -20,7 +20,11 @@ logger = logging.getLogger(__name__)
 # Keys that may change when a run is resumed: none of them affects a random draw or a gradient.
 CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep", "arms", "attack"})
 
-CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
+CHANGEABLE_IN = {
+    "prover": frozenset({"save_steps"}),
+    "verifier": frozenset({"save_steps"}),
+    "watchdogs": frozenset({"max_truncated", "min_pair_accuracy"}),  # these two only end a run
+}
 
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
 
@@ -174,12 +178,12 @@ def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:
 
 
 def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
-    players = {
-        player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}
-        for player in ("prover", "verifier")
-        if isinstance(values.get(player), dict)
+    sections = {
+        section: {key: value for key, value in values[section].items() if key not in changeable}
+        for section, changeable in CHANGEABLE_IN.items()
+        if isinstance(values.get(section), dict)
     }
-    return {**values, **players}
+    return {**values, **sections}
 
 
 def _differs_in_paths_alone(before: Any, now: Any) -> bool:

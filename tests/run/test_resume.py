@@ -13,6 +13,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
+from pvg_hf.game.heldout import DegenerateVerifierError
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe
@@ -191,10 +192,19 @@ def test_fewer_rounds_are_refused(tmp_path, game, reference):
         {"logging__progress": True},
         {"prover__save_steps": None, "verifier__save_steps": 7},
         {"rounds": {0: {"prover": {"save_steps": 1}}}},
+        {"watchdogs__max_truncated": 1.0, "watchdogs__min_pair_accuracy": 0.0},
+        {"rounds": {0: {"watchdogs": {"max_truncated": 0.9}}}},
     ],
 )
-def test_more_rounds_other_logging_and_other_checkpoints_are_allowed(change, game):
+def test_more_rounds_other_logging_other_checkpoints_and_looser_limits_are_allowed(change, game):
     check_unchanged(load_recipe(game()), load_recipe(game(**change)), num_begun=2)
+
+
+def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, reference):
+    branch_off(reference, tmp_path, "round-001/verifier")
+    with pytest.raises(DegenerateVerifierError, match=r"`watchdogs\.min_pair_accuracy` = 1"):
+        play(load_recipe(game(watchdogs__min_pair_accuracy=1.0)))
+    assert differing(play(load_recipe(game())), reference) == []
 
 
 @pytest.mark.parametrize(
