@@ -155,10 +155,8 @@ def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
     """Settings that replace the recipe's players and problems by stand-ins."""
     if not game.has_stand_ins:
         return {}
-    recipe, settings = (
-        load_recipe(RECIPES / game.recipe),
-        {"task.path": make_problems(work / "problems", is_toy=is_toy)},
-    )
+    recipe = load_recipe(RECIPES / game.recipe)
+    settings = {"task.path": make_problems(work / "problems", is_toy=is_toy)}
     for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
         settings[f"{player}.model"] = make_player(config.model, work / "models", is_toy=is_toy)
         if config.quantization == "4bit" and find_spec("bitsandbytes") is None:

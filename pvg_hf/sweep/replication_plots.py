@@ -30,8 +30,8 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
             A run per seed. Rounds that not every run has evaluated are left out.
 
     Yields:
-        [`Plot`]: `NAME-training` (both roles' accuracy by RL step, a line per seed), `NAME-rounds` (accuracy, completeness,
-        soundness and pair accuracy by round), `NAME-pools` (verifiers x pools) and, if there are any, `NAME-attacks` (the
+        [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round), `NAME-training` (both roles'
+        accuracy by RL step, a line per seed), `NAME-pools` (verifiers x pools) and, if there are any, `NAME-attacks` (the
         attackers of all seeds). None without a round that all runs have.
     """
     begun = [run for run in runs if run.evaluated]

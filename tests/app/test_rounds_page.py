@@ -1,4 +1,4 @@
-"""What the page of the rounds has besides the figures of every game."""
+"""The rounds page shows later evaluations as tables."""
 
 from dataclasses import replace
 

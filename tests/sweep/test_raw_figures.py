@@ -1,4 +1,4 @@
-"""What is kept beside a table of replicates."""
+"""Raw figures that are kept beside a table of replicates."""
 
 import json
 from dataclasses import replace

@@ -276,7 +276,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             raise ValueError(
                 f"{truncated:.0%} of the solutions of a step reached `max_completion_length="
                 f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
-                "Raise the length, or train the prover to stop."
+                "Raise the length, train the prover to stop, or allow more (`max_truncated_share`; in a recipe `watchdogs.max_truncated`)."
             )
 
     def _record_observed(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
