@@ -207,6 +207,17 @@ def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, 
     assert differing(play(load_recipe(game())), reference) == []
 
 
+def test_a_run_that_truncation_has_ended_resumes_if_more_is_allowed(tmp_path, game, reference):
+    folder = branch_off(reference, tmp_path, "round-000/prover")
+    short = {"prover__max_completion_length": 2}
+    with pytest.raises(
+        ValueError, match=r"allow more \(`max_truncated_share`; in a recipe `watchdogs\.max_truncated`\)"
+    ):
+        play(load_recipe(game(watchdogs__max_truncated=0.5, **short)), phase="prover", round_index=0)
+    play(load_recipe(game(watchdogs__max_truncated=1.0, **short)), phase="prover", round_index=0)
+    assert folder.prover(0).exists()
+
+
 @pytest.mark.parametrize(
     ("overrides", "num_rounds", "rounds"),
     [
