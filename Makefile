@@ -4,6 +4,8 @@ BIN := .venv/bin
 BENCHMARKS := noise_layer pairs_from_pool trainer_overhead quickstart_round app_filters
 GSM8K_BENCHMARKS := gsm8k_grading scorer
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 RUN ?= runs/quickstart
 
 .DEFAULT_GOAL := help
@@ -27,10 +29,10 @@ app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
 	$(BIN)/python -m space_app $(RUN)
 
 test: install  ## What a contributor runs before a commit
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu and not hub_live'
+	$(PYTEST) -m 'not slow and not gpu and not hub_live'
 
 test-slow: install  ## The longer checks
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(PYTEST) -m slow
 
 quality: install  ## Lint and formatting, changing nothing
 	$(BIN)/ruff check .

@@ -188,7 +188,7 @@ def test_a_damaged_file_is_named_or_irrelevant(file, damage, run, known):
 
 
 @pytest.mark.slow
-def test_every_kind_of_damage_to_every_file_is_reported(run, known):
+def test_every_file_is_damaged_in_one_way_and_read_in_all(run, known):
     check_undamaged(known)
     files = sorted(
         path.relative_to(run).as_posix()
@@ -198,10 +198,10 @@ def test_every_kind_of_damage_to_every_file_is_reported(run, known):
     assert len(files) > 60
     wrong = {}
     for file in files:
-        for damage in DAMAGES:
-            at = derive_rng("damage", file, damage).random()
-            found = check_damage(run, file, damage, at, known)
-            wrong |= {(file, damage, reader): text for reader, text in found.items()}
+        rng = derive_rng("damage", file)
+        damage = str(rng.choice(list(DAMAGES)))
+        found = check_damage(run, file, damage, rng.random(), known)
+        wrong |= {(file, damage, reader): text for reader, text in found.items()}
     assert wrong == {}
 
 
