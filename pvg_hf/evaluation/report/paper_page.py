@@ -201,14 +201,14 @@ def _describe_found(found: dict[int, Figure]) -> str:
 def _dynamics(run: RunData, *, is_cgc: bool) -> PaperFigure:
     plot = plot_dynamics(run)
     number = "9" if is_cgc else "5"
-    wanted = (
-        "inconsistent over rounds"
-        if number == "9"
-        else "growing over rounds, with a helpful accuracy that falls at the end of a round"
+    published = (
+        "these steps change inconsistently over the rounds"
+        if is_cgc
+        else "these steps grow over the rounds, and the helpful accuracy falls at the end of a round"
     )
     return PaperFigure(
         number,
-        f"{_describe_parity(run)} {_describe_late_change(run)} In the paper the steps are {wanted}.",
+        f"{_describe_parity(run)} {_describe_late_change(run)} In the paper {published}.",
         None if plot is None else embed(plot, plot.to_png()),
         f"fig. {number}, in words: the paper's lines were not available as numbers, and none are drawn",
     )
@@ -220,13 +220,13 @@ def _describe_parity(run: RunData) -> str:
     if not steps:
         return "The steps until parity are not known."
     shown = ", ".join(
-        f"round {index}: {'not in ' + str(figure.n) if figure.value is None else int(figure.value)} steps"
+        f"{f'over {figure.n}' if figure.value is None else int(figure.value)} in round {index}"
         for index, figure in steps.items()
     )
     times = [math.inf if figure.value is None else figure.value for figure in steps.values()]
-    trend = "grow" if times[-1] > times[0] else "do not grow"
-    over_rounds = f" From the first to the last they {trend}, in one training each." if len(times) > 1 else ""
-    return f"The steps until parity are {shown}.{over_rounds}"
+    trend = "more" if times[-1] > times[0] else "no more"
+    over_rounds = f" The last round takes {trend} than the first, in one training each." if len(times) > 1 else ""
+    return f"Steps until parity: {shown}.{over_rounds}"
 
 
 def _describe_late_change(run: RunData) -> str:

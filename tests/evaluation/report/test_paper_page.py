@@ -96,19 +96,10 @@ def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        (
-            [40, 55],
-            "round 0: 40 steps, round 1: 55 steps. From the first to the last they grow, in one training each.",
-        ),
-        (
-            [40, None],
-            "round 0: 40 steps, round 1: not in 60 steps. From the first to the last they grow, in one training",
-        ),
-        (
-            [None, 40],
-            "round 0: not in 60 steps, round 1: 40 steps. From the first to the last they do not grow, in one",
-        ),
-        ([40], "are round 0: 40 steps. "),
+        ([40, 55], "40 in round 0, 55 in round 1. The last round takes more than the first, in one training each."),
+        ([40, None], "40 in round 0, over 60 in round 1. The last round takes more than the first"),
+        ([None, 40], "over 60 in round 0, 40 in round 1. The last round takes no more than the first"),
+        ([40], "parity: 40 in round 0. "),
     ],
 )
 def test_steps_until_parity_are_said_to_grow_or_not(make_run, steps, expected):
