@@ -1,6 +1,7 @@
 """Shared by all tests: no connection leaves the machine, and tiny models are made once."""
 
 import gc
+import json
 import os
 import shutil
 import socket
@@ -30,34 +31,16 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parent.parent
-# Files that take minutes with the slow tests, the longest first: they begin first, or one worker would be left with them
-# at the end.
-LONGEST_FILES = (
-    "recipes/test_recipes.py",
-    "benchmarks/test_gpu_check.py",
-    "game/test_distributed.py",
-    "game/test_sharded.py",
-    "game/test_scripts.py",
-    "run/test_damage.py",
-    "benchmarks/test_score_verifier.py",
-    "test_processors.py",
-    "judging/test_replicates.py",
-    "app/test_looks.py",
-    "pretraining/test_base_models.py",
-    "game/test_memory_released.py",
-    "game/test_program_games.py",
-    "run/test_resume.py",
-    "app/test_study_page.py",
-    "game/phases/test_prover.py",
-)
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move `LONGEST_FILES` to the front; the Makefile's tests start in this order, one file after the other."""
-    ranks = {REPOSITORY / "tests" / name: rank for rank, name in enumerate(LONGEST_FILES)}
-    assert all(path.exists() for path in ranks)
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    """
+    Let the longest files begin first, or one worker would be left with them at the end. `.ci/file_seconds.py --write`
+    writes their times.
+    """
+    seconds = json.loads((REPOSITORY / "tests" / "file_seconds.json").read_text())
+    items.sort(key=lambda item: -seconds.get(item.path.relative_to(REPOSITORY / "tests").as_posix(), 0))
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:

@@ -13,7 +13,7 @@ from space_app.study_page import ANSWERS
 from tests.support.app_visitor import OWNER
 from tests.support.game_runs import forget_digests
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 PATHS = {
     "": "#card-sneaky pre",
@@ -90,7 +90,6 @@ def check_controls(page, expected: str) -> None:
     assert page.evaluate(empty_frames) == 0
 
 
-@pytest.mark.slow
 def test_only_a_pages_own_controls_are_visible_on_a_wide_screen(addresses, open_page):
     for path, ready in PATHS.items():
         page = open_page(addresses[path])
@@ -120,7 +119,7 @@ def test_only_a_pages_own_controls_are_visible_after_it_was_used(addresses, open
     check_controls(page, CONTROLS["evaluations"])
 
 
-@pytest.mark.parametrize("is_alone", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("is_alone", [False, True])
 def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_run, tmp_path, is_alone):
     url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=2, is_alone=is_alone)
     page = open_page(url if is_alone else f"{url}/study")
@@ -182,7 +181,6 @@ def test_rounds_are_whole_on_paper(addresses, open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.slow
 def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
     for path, ready in PATHS.items():
         page = open_page(addresses[path], scheme=scheme)
@@ -307,7 +305,6 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged")
 
 
-@pytest.mark.slow
 def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
     for name in ("metrics.jsonl", "state.json"):  # state.json describes metrics.jsonl
         (run_copy / name).unlink()

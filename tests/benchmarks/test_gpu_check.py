@@ -153,7 +153,7 @@ def test_the_table_shows_phases_in_their_order():
     assert "3.1 %" in lines[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_every_part_reports_figures_on_toy_sizes(tmp_path):
     """

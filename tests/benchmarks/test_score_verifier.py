@@ -7,7 +7,7 @@ import sys
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_experiment_compares_all_rewards(repository, tmp_path):
     command = [sys.executable, "benchmarks/score_verifier.py", "--seeds", "0", "--steps", "2", "--every", "1"]
     command += ["--proofs", "12", "--output-dir", str(tmp_path)]

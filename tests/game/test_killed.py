@@ -33,7 +33,7 @@ IN_A_CHECKPOINT_AND_BETWEEN_FILES = ("prover, in a checkpoint", "mint, between t
 
 @pytest.fixture(
     scope="module",
-    params=[IN_A_CHECKPOINT_AND_BETWEEN_FILES, pytest.param(tuple(DEATHS), marks=pytest.mark.slow)],
+    params=[IN_A_CHECKPOINT_AND_BETWEEN_FILES, pytest.param(tuple(DEATHS), marks=pytest.mark.nightly)],
     ids=["at two moments", "at all moments"],
 )
 def deaths(request) -> tuple[str, ...]:

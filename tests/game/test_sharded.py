@@ -15,7 +15,10 @@ LORA = {"r": 4, "alpha": 8}
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[None, LORA], ids=["whole", "adapters"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(None, id="whole"), pytest.param(LORA, id="adapters", marks=pytest.mark.nightly)],
+)
 def runs(request, tmp_path_factory, make_recipe, reference, repository) -> dict[str, RunFolder]:
     """The first round's verifier, prover and minting, with copies and with shards."""
     launcher = str(repository / "recipes/accelerate/fsdp.yaml")

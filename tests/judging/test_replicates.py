@@ -62,7 +62,7 @@ def test_a_setting_of_the_recipe_is_refused(recipe):
         evaluate_replicates(recipe, [0], overrides=["prover.beta=0"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_evaluations_of_the_finished_games_are_run_once_and_tabulated(recipe, tmp_path):
     evaluate_replicates(recipe, [0, 1], overrides=SMALL)
     folder = RunFolder.of(replicate_recipe(recipe, 0))

@@ -55,7 +55,7 @@ def small():
 @pytest.mark.parametrize(
     "player",
     [
-        pytest.param(player, marks=pytest.mark.slow) if player.startswith("program") else player
+        pytest.param(player, marks=pytest.mark.nightly) if player.startswith("program") else player
         for player in BASE_MODELS
     ],
 )
@@ -282,7 +282,7 @@ def test_the_verifier_is_the_smaller_player():
     assert sizes["verifier"] < 0.7 * sizes["prover"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("player", SHIPPED)
 def test_the_cards_figures_are_the_models(player):
     """The card's command on the shipped weights gives the same figures, up to rounding to three digits."""

@@ -34,7 +34,7 @@ def test_a_verifiers_card_states_its_share_of_the_provers_pretraining():
     assert "1.5e-02 of the prover's" in judge
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_script_builds_a_model_and_its_card(tmp_path, repository, monkeypatch):
     """Two steps of training; the prover that is in the folder already is what its operations are compared with."""
     prover = tmp_path / "arithmetic-prover" / "config.json"
@@ -78,7 +78,7 @@ def bases(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_is_a_classifier_that_has_learned_from_the_provers_solutions(bases):
     config = replace(JUDGES["small-judge"], num_problems=200, max_difficulty=2, num_steps=20, pairs_per_step=8)
     built = train_judge(config, bases, num_test=40)

@@ -85,9 +85,13 @@ def in_folder(tmp_path, monkeypatch):
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folder):
-    rng, recipes, refusals, num_read = random.Random(0), shipped(repository), [], 0
-    for _ in range(300):
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 8))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folder, seed):
+    rng, recipes, refusals, num_read = random.Random(seed), shipped(repository), [], 0
+    for _ in range(60):
         path = in_folder / "mutated.yaml"
         path.write_bytes(mutated(rng.choice(recipes).read_text(), rng))
         try:
@@ -95,11 +99,12 @@ def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folde
             num_read += 1
         except ValueError as err:
             refusals.append(str(err))
-    assert min(num_read, len(refusals)) > 30
+    assert min(num_read, len(refusals)) > 5
     assert max(len(line) for message in refusals for line in message.splitlines()) < 2000
 
 
-def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder, tiny_prover):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder, tiny_prover, seed):
     small = {
         "device": "cpu",
         "output_dir": "runs",
@@ -113,8 +118,8 @@ def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder,
             **{"max_completion_length": 64, "reward": "src", "reward_options": {}, "trainer": {"top_p": 0.9}},
         },
     }
-    rng, refusals = random.Random(1), []
-    for _ in range(15):
+    rng, refusals = random.Random(seed), []
+    for _ in range(5):
         path = in_folder / "mutated.yaml"
         path.write_bytes(mutated(yaml.safe_dump(small), rng))
         try:

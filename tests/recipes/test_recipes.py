@@ -158,7 +158,7 @@ def _check_played(folder, num_phases: int) -> None:
     "name",
     [
         "quickstart",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("arithmetic", "arithmetic-ppo", "noise/checker")),
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("arithmetic", "arithmetic-ppo", "noise/checker")),
     ],
 )
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
@@ -167,7 +167,7 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     _check_played(play(recipe), num_phases=5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_recipe_of_a_generative_verifier_plays(tmp_path, repository):
     """It plays verifier, prover, harder proofs and their labels, and the next verifier, which trains on these."""
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}", *SMALL_GAME]
@@ -186,7 +186,7 @@ SMALL_PLAYERS = [f"{player}.{setting}" for player in ("prover", "verifier") for 
 SMALL_PLAYERS += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     small += ["task.options.min_difficulty=2", "task.options.max_difficulty=2", "task.options.distractor_rate=0.0"]
@@ -199,7 +199,7 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     _check_played(play(recipe), num_phases=6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME_ON_PAIRS, *small, *SMALL_PLAYERS])
@@ -249,7 +249,7 @@ def qwen(tmp_path_factory, problems) -> Path:
     return _taught(tmp_path_factory.mktemp("qwen"), ["".join(pair) for pair in asked], asked, prompts)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "quantized", "settings"),
     [
@@ -287,7 +287,7 @@ def coder(tmp_path_factory, programs) -> Path:
     return _taught(tmp_path_factory.mktemp("coder"), texts, asked, prompts)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["mbpp", "apps"])
 def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):
     small = [f"task.path={programs[name]}", "task.options={sandbox: none, num_train: null}", f"output_dir={tmp_path}"]

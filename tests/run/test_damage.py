@@ -187,7 +187,7 @@ def test_a_damaged_file_is_named_or_irrelevant(file, damage, run, known):
     assert check_damage(run, file, damage, 0.5, known) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_file_is_damaged_in_one_way_and_read_in_all(run, known):
     check_undamaged(known)
     files = sorted(
