@@ -49,20 +49,15 @@ def serve_for_module():
         yield start
 
 
-@pytest.fixture(scope="session")
-def serve_for_session():
-    with _served_apps() as start:
-        yield start
-
-
-@pytest.fixture(scope="session")
-def app(serve_for_session, arithmetic_run, tmp_path_factory) -> str:
+@pytest.fixture(scope="module")
+def app(serve_for_module, arithmetic_run, tmp_path_factory) -> str:
     """Address of the app on the played run, with its study in a separate folder."""
-    return serve_for_session(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
+    return serve_for_module(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """A browser for one file's tests: its processes would take time from all files after it."""
     if not CHROMIUM.exists():
         message = f"{CHROMIUM} is not there: apt-get install -y --no-install-recommends chromium, or set PVG_CHROMIUM."
         if os.environ["PVG_TESTS_IN_CI"]:

@@ -54,15 +54,15 @@ SHOWN = HOSTILE.replace("\u202e", "U+202E")  # what a reader is shown of it
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
-@pytest.fixture(scope="session")
-def addresses(app, serve_for_session, arithmetic_run, tmp_path_factory) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def addresses(app, serve_for_module, arithmetic_run, tmp_path_factory) -> dict[str, str]:
     """The address of each page, on a run that fills it."""
     run = Path(shutil.copytree(arithmetic_run, tmp_path_factory.mktemp("evaluated") / "small"))
     write_evaluation(run, problem="How many?", solution="#### 3", evaluation="No.\nYes.\nSo?", role="sneaky")
     # Which problems are shown by default depends on what the provers wrote.
     others = {
         "": f"{app}/?show=all",
-        "evaluations": f"{serve_for_session(run)[0]}/evaluations",
+        "evaluations": f"{serve_for_module(run)[0]}/evaluations",
         "owner": OWNER.link(app),
     }
     return {path: f"{app}/{path}" for path in PATHS} | others
