@@ -310,6 +310,7 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
             "verifier": {**model, "max_steps": 8, "pairs_per_step": 8, "max_length": 32},
             "prover": {
                 **model,
+                "reward": "src",
                 "learning_rate": 0.001,
                 "max_steps": 6,
                 "prompts_per_step": 4,

@@ -525,8 +525,9 @@ class ProverConfig(PlayerConfig):
 
     roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
         "shared",
-        description="`shared`: one prover whose prompt states the role (Kirchner et al. 2024). `separate`: an adapter for each "
-        "role, helpful first; needs `lora`. `sneaky_only`, `helpful_only`: only this role is trained.",
+        description="`separate`: an adapter for each role, helpful first; needs `lora`. `shared`: one prover whose prompt states the "
+        "role (Kirchner et al. 2024); the packaged prover then ends below its base (docs/experiments/dynamics.md). `sneaky_only`, "
+        "`helpful_only`: only this role is trained.",
     )
     init: Literal["base", "previous"] = Field(
         "base",
@@ -541,8 +542,9 @@ class ProverConfig(PlayerConfig):
         None, description="Critic and settings of `algorithm: ppo`; defaults apply without this section."
     )
     reward: Annotated[str, Sets()] = Field(
-        "src",
-        description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md).",
+        "standardized_src",
+        description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md). The default "
+        "does not depend on the scale of the scores; `src` is the form of Kirchner et al. 2024.",
     )
     reward_options: Annotated[dict[str, Any], Sets()] = Field(
         default_factory=dict,

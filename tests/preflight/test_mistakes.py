@@ -88,7 +88,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.lr_scheduler_type=linaer"], ["`prover`", "linaer"]),
         (["prover.reward=srcc"], ["`prover.reward`", "Did you mean `src`?"]),
         (["prover.reward_options={flor: -2}"], ["`prover.reward`", "flor"]),
-        (["prover.reward_options={floor: 2}"], ["`prover.reward`", "`floor` is 2"]),
+        (["prover.reward=src", "prover.reward_options={floor: 2}"], ["`prover.reward`", "`floor` is 2"]),
         (["prover.reward=cgc", "prover.reward_options={flor: -2}"], ["`prover.reward`", "flor"]),
         (["prover.lora={target_modules: [q_prj]}"], ["`prover`", "q_prj"]),
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),

@@ -111,6 +111,14 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_plays_what_the_experiments_support(path):
+    """Weights that both roles share and plain SRC did badly (docs/experiments/dynamics.md)."""
+    recipe = load_recipe(path)
+    assert recipe.prover.lora is None or recipe.prover.roles != "shared" or recipe.attack is not None
+    assert recipe.prover.reward != "src"
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_script(path):
     needs_processes = load_recipe(path).prover.generation == "vllm_colocate"
     assert ("scripts/run_phases.py" in path.read_text().splitlines()[0]) == needs_processes

@@ -39,6 +39,7 @@ def prover_args(tmp_path, *, config=ProverGRPOConfig, **settings) -> ProverGRPOC
         "disable_tqdm": True,
         "save_strategy": "no",
         "learning_rate": 1e-2,
+        "reward": "src",  # which `rewards_by_hand` computes
         "max_steps": 3,
         "per_device_train_batch_size": 16,
         "num_generations": GROUP_SIZE,

@@ -107,7 +107,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         "path/or/hub-id",
         scorer=VerifierScorer.from_pretrained("runs/quickstart/verifier/round-000"),
         grader=task.grade,
-        args=ProverGRPOConfig("out", reward="src", max_steps=50),
+        args=ProverGRPOConfig("out", max_steps=50),
         train_dataset=Dataset.from_list(rows),
     )
     trainer.train()

@@ -133,9 +133,9 @@ def test_the_header_names_origin_command_and_contents(finished):
 @pytest.mark.parametrize(
     ("rounds", "text"),
     [
-        ({}, "reward src"),
-        ({1: {"prover": {"reward": "cgc"}}}, "reward src, in round 1 cgc"),
-        ({1: {"prover": {"beta": 0.1}}}, "reward src"),
+        ({}, "reward standardized_src"),
+        ({1: {"prover": {"reward": "cgc"}}}, "reward standardized_src, in round 1 cgc"),
+        ({1: {"prover": {"beta": 0.1}}}, "reward standardized_src"),
     ],
     ids=["one", "another in a round", "another setting"],
 )

@@ -9,7 +9,7 @@ from tests.support.prover_training import prover_args
 
 def test_defaults_have_these_values(tmp_path):
     args = ProverGRPOConfig(str(tmp_path), use_cpu=True, report_to="none")
-    assert (args.beta, args.scale_rewards, args.reward, args.logging_steps) == (0.05, "none", "src", 1)
+    assert (args.beta, args.scale_rewards, args.reward, args.logging_steps) == (0.05, "none", "standardized_src", 1)
     assert not args.bf16
     assert not args.gradient_checkpointing
     assert not args.activation_checkpointing

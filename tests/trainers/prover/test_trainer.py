@@ -66,7 +66,7 @@ def _run_document(repository, **paths) -> dict:
     """
     text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE).group(1)
-    for old, new in {**paths, "max_steps=50": "max_steps=2, learning_rate=1e-2, use_cpu=True"}.items():
+    for old, new in {**paths, "max_steps=50": "max_steps=2, learning_rate=1e-2, use_cpu=True, reward='src'"}.items():
         assert block.count(old) == 1
         block = block.replace(old, new)
     names: dict = {}
