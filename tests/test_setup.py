@@ -1,15 +1,20 @@
 """The ranges of setup.cfg agree with the requirements of the packages that it names."""
 
+import re
 from configparser import ConfigParser
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pvg_hf.core.project import PROJECT_URL
+
 SETUP = Path(__file__).parents[1] / "setup.cfg"
+SOURCES = "".join(path.read_text(encoding="utf-8") for path in SETUP.parent.glob("pvg_hf/**/*.py"))
 
 
 def _requirements(text: str) -> dict[str, Requirement]:
@@ -51,6 +56,16 @@ def test_vllm_is_the_range_that_trl_supports(setup):
     )
     ours = _requirements(setup["options.extras_require"]["vllm"])["vllm"]
     assert ours.specifier == of_trl.specifier
+
+
+def test_the_projects_address_is_the_one_that_cards_link_to(setup):
+    citation = yaml.safe_load(SETUP.with_name("CITATION.cff").read_text(encoding="utf-8"))
+    assert (setup["metadata"]["url"], citation["repository-code"]) == (PROJECT_URL, PROJECT_URL)
+
+
+@pytest.mark.parametrize("extra", sorted(set(re.findall(r"install_extra\(['\"](\w+)", SOURCES))))
+def test_an_extra_that_a_message_names_exists(extra, setup):
+    assert extra in setup["options.extras_require"]
 
 
 def test_a_source_tree_that_is_not_installed_has_no_version():

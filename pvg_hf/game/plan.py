@@ -9,6 +9,7 @@ from textwrap import wrap
 
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
+from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
@@ -143,17 +144,17 @@ def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
 
 def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Notes on packages that the recipe needs and this machine lacks, in a plan for another machine."""
-    needed: dict[str, str] = {}
+    needed: dict[str, tuple[str, str]] = {}  # package and extra
     for recipe in (plan.amounts.recipe for plan in plans):
         if recipe.prover.generation.startswith("vllm_"):
-            needed["`prover.generation` needs vLLM"] = "vllm"
+            needed["`prover.generation` needs vLLM"] = ("vllm", "vllm")
         for player, config in recipe.players.items():
             if config.quantization != "none":
-                needed[f"`{player}.quantization` needs bitsandbytes"] = "bitsandbytes"
-        needed |= {f"`logging.report_to` needs {name}": name for name in recipe.logging.report_to}
-    for need, package in needed.items():
+                needed[f"`{player}.quantization` needs bitsandbytes"] = ("bitsandbytes", "quant")
+        needed |= {f"`logging.report_to` needs {name}": (name, "track") for name in recipe.logging.report_to}
+    for need, (package, extra) in needed.items():
         if find_spec(package) is None:
-            yield f"{need}, which is not installed on this machine: make sure that the other one has it (`pip install {package}`)."
+            yield f"{need}, which is not installed on this machine: make sure that the other one has it ({install_extra(extra)})."
 
 
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:

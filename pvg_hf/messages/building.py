@@ -11,6 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config import RecipeError
 from pvg_hf.config.message_recipe import MessagePlayer, MessageRecipe, MessageSource
+from pvg_hf.core.project import install_extra
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.messages.checking_verifier import CheckingVerifier, CheckingVerifierConfig
 from pvg_hf.messages.mlp_players import (
@@ -190,7 +191,7 @@ def training_arguments(
         raise RecipeError("`device` is `cuda`, but torch finds no GPU; use `auto` or `cpu`.")
     for tracker in recipe.report_to:
         if find_spec(tracker) is None:
-            raise RecipeError(f"`report_to` has `{tracker}`, which is not installed: `pip install {tracker}`.")
+            raise RecipeError(f"`report_to` has `{tracker}`, which is not installed: {install_extra('track')}.")
     training, noise = recipe.training, recipe.noise
     options = {name: vars(training)[name] for name in GAME_OPTIONS}
     options |= {argument: vars(training)[key] for key, argument in TRAINER_OPTIONS.items()}

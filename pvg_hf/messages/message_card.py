@@ -6,6 +6,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
+from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
 from pvg_hf.messages.stackelberg_config import GAME_OPTIONS, TRAINER_OPTIONS, StackelbergConfig
 
@@ -45,6 +46,7 @@ def message_card(
         data,
         template_str=_TEMPLATE,
         source=source,
+        **CARD_VALUES,
         paper=f"[Anil et al. (2021)](https://huggingface.co/papers/{PAPER_ID})",
         classes={player: (of_player.__module__, of_player.__name__) for player, of_player in classes.items()},
         settings={name: value for name, value in settings.items() if value is not None},
@@ -60,7 +62,7 @@ _TEMPLATE = """\
 
 # {{ source }}
 
-The players of a message game ({{ paper }}), trained by `StackelbergTrainer` of pvg_hf: a prover that sends a message about a
+The players of a message game ({{ paper }}), trained by `StackelbergTrainer` of {{ pvg_hf }} (`{{ install }}`): a prover that sends a message about a
 problem and always argues for yes, and a verifier that sees problem and message and decides.
 
 ```python

@@ -10,6 +10,8 @@ import torch
 from peft import PeftModel
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
+from pvg_hf.core.project import install_extra
+
 DEVICES = frozenset({"cpu", "cuda", "xpu"})  # those for which bitsandbytes has 4-bit layers
 _FILE = "quantization.json"
 
@@ -24,7 +26,7 @@ def check_quantization(quantization: str, device: torch.device) -> None:
     if quantization == "none":
         return
     if find_spec("bitsandbytes") is None:
-        raise ValueError("Weights in 4 bits need bitsandbytes: `pip install bitsandbytes`, or `quantization: none`.")
+        raise ValueError(f"Weights in 4 bits need bitsandbytes: {install_extra('quant')}, or `quantization: none`.")
     if device.type not in DEVICES:
         raise ValueError(
             f"bitsandbytes has no 4-bit weights for the device `{device.type}` (it has for {', '.join(sorted(DEVICES))}); "

@@ -9,6 +9,7 @@ from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.refusals import refusals
@@ -22,7 +23,7 @@ def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     if not config.generation.startswith("vllm_"):
         return
     if find_spec("vllm") is None and hardware.is_here:
-        yield f"{where}, and vLLM is not installed: `pip install 'pvg_hf[vllm]'`, or `generation: transformers`."
+        yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
     if config.quantization != "none":
         yield (
             f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and "
@@ -103,7 +104,7 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     if not hub.push:
         return
     if hub.space and find_spec("duckdb") is None:
-        yield "`hub.space` needs the app, which is not installed: `pip install -e '.[app]'` in a clone."
+        yield f"`hub.space` needs the app, which is not installed: {install_extra('app')}."
     key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
     yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
     if get_token() is None:

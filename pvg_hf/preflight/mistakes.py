@@ -12,6 +12,7 @@ import torch
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
+from pvg_hf.core.project import install_extra
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
@@ -209,7 +210,7 @@ def _check_trackers(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
         if name not in TRACKERS:
             yield f"`logging.report_to` has `{name}`; known are {', '.join(TRACKERS)}."
         elif find_spec(name) is None and hardware.is_here:
-            yield f"`logging.report_to` has `{name}`, which is not installed: `pip install {name}`."
+            yield f"`logging.report_to` has `{name}`, which is not installed: {install_extra('track')}."
 
 
 def _check_overrides(recipe: Recipe) -> Iterator[str]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from huggingface_hub import get_token
 
+from pvg_hf.core.project import install_extra
+
 _OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None, "user": None}
 _FILTERED: Mapping[str, Any] = {**_OPEN, "is_filtered": True}
 _NOBODY = 65534
@@ -136,7 +138,7 @@ def make_backends() -> dict[str, Backend]:
     """Return all backends by name, from the strongest to the weakest."""
     linux = None if sys.platform == "linux" else "it needs Linux"
     no_landlock = (
-        None if find_spec("landlockpy") else "the package `landlockpy` is not installed (`pip install landlockpy`)"
+        None if find_spec("landlockpy") else f"the package `landlockpy` is not installed ({install_extra('sandbox')})"
     )
     no_bwrap = None if shutil.which("bwrap") else "`bwrap` is not installed (Debian: `apt-get install bubblewrap`)"
     backends = (

@@ -19,6 +19,7 @@ from pvg_hf import load_recipe
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DIGESTS, read_json
+from pvg_hf.core.project import PROJECT_URL
 from pvg_hf.core.roles import Role
 from pvg_hf.hub.cards.dataset import PAIR_MEANINGS, SOLUTION_MEANINGS
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
@@ -98,6 +99,11 @@ def test_card_has_a_row_for_each_round_with_n_and_interval(cards, reference):
     assert f"| round 1 | {value:.3f} [{low:.3f}, {high:.3f}], n={n:,} |" in cards["game-prover"]
     assert "| round 0 |" in cards["game-prover"]
     assert "| base |" in cards["game-prover"]
+
+
+def test_every_card_links_to_the_project(cards):
+    assert [name for name, card in cards.items() if f"[pvg_hf]({PROJECT_URL})" not in card] == []
+    assert [name for name in ("game-prover", "game-verifier") if f"git+{PROJECT_URL}" not in cards[name]] == []
 
 
 def test_results_are_a_model_index(cards, client, reference):

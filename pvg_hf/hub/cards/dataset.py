@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.hub.cards.facts import describe_sandbox, license_of
@@ -128,6 +129,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         recipe=publication.recipe,
         sandbox=describe_sandbox(publication.folder),
         license=license,
+        **CARD_VALUES,
         paper=PAPER,
         citation=CITATION,
         solution_columns=columns_table(base, SOLUTION_MEANINGS),

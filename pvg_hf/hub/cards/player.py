@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.templates import outside_variables
 from pvg_hf.hub.cards.facts import (
     describe_base,
@@ -88,6 +89,7 @@ def player_card(publication: Publication, player: str) -> str:
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
         sandbox=describe_sandbox(publication.folder),
+        **CARD_VALUES,
         paper=PAPER,
         citation=CITATION,
     )
@@ -127,6 +129,7 @@ def base_card(publication: Publication, kind: str) -> str:
         base=describe_base(publication.player(player)),
         is_warmed_up=bool(publication.player(player).warmup),
         recipe=recipe,
+        **CARD_VALUES,
         paper=PAPER,
     )
     return str(card)

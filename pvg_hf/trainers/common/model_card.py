@@ -7,6 +7,8 @@ from typing import ClassVar
 from huggingface_hub import ModelCard, ModelCardData
 from transformers import PreTrainedModel
 
+from pvg_hf.core.project import CARD_VALUES
+
 PAPER_ID = "2407.13692"
 
 PAPER = f"[Kirchner et al. (2024)](https://huggingface.co/papers/{PAPER_ID})"
@@ -37,7 +39,7 @@ class ModelCardMixin:
         player (`str`):
             What the model is, e.g. `verifier`.
         card_settings (`tuple[str, ...]`):
-            Names of the arguments in the card.
+            Names of the arguments in the card; those that are `None` are left out.
     """
 
     player: ClassVar[str] = "player"
@@ -71,11 +73,12 @@ class ModelCardMixin:
             library_name="peft" if is_adapter else "transformers",
             tags=[*TAGS, *own_tags],
         )
-        settings = {name: vars(self.args)[name] for name in self.card_settings}
+        settings = {name: value for name in self.card_settings if (value := vars(self.args)[name]) is not None}
         card = ModelCard.from_template(
             data,
             template_str=_TEMPLATE,
             name=model_name or self.hub_model_id or self.player.capitalize(),
+            **CARD_VALUES,
             role=self.player,
             base=f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub",
             trainer=type(self).__name__,
@@ -100,7 +103,7 @@ _TEMPLATE = """\
 
 # {{ name }}
 
-A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by `{{ trainer }}` of pvg_hf.
+A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by `{{ trainer }}` of {{ pvg_hf }} (`{{ install }}`).
 
 | Setting | Value |
 |---|---|

@@ -115,7 +115,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     dataset = load_dataset("trl-lib/ultrafeedback_binarized")
     trainer = NoisyRewardTrainer(
         "Qwen/Qwen3-0.6B",
-        args=NoisyRewardConfig("verifier", noise_rho0=0.1, noise_rho1=0.1, correction="forward"),
+        args=NoisyRewardConfig("verifier"),
         train_dataset=dataset["train"],
         eval_dataset=dataset["test"],
     )
@@ -126,7 +126,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     _name = "NoisyReward"
     player = "verifier"
     card_settings = (
-        *("loss", "correction", "noise_rho0", "noise_rho1", "invariance", "center"),
+        *("loss", "correction", "flip_rate", "rho0", "rho1", "noise_rho0", "noise_rho1", "invariance", "center"),
         *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "max_length", "seed"),
     )
 

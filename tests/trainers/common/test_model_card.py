@@ -4,6 +4,7 @@ import pytest
 from huggingface_hub import ModelCard
 from peft import LoraConfig
 
+from pvg_hf.core.project import PROJECT_URL
 from tests.support.prover_training import LORA, prover_trainer
 from tests.support.verifier_training import text_pairs, verifier_trainer
 
@@ -21,10 +22,18 @@ def test_a_verifiers_card_names_the_package_the_paper_and_the_settings(verifier,
     assert card.data.library_name == "peft"
     assert {"pvg_hf", "arxiv:2407.13692"} <= set(card.data.tags)
     assert "| `noise_rho0` | 0.2 |" in card.text
-    assert "`NoisyRewardTrainer` of pvg_hf" in card.text
+    assert f"`NoisyRewardTrainer` of [pvg_hf]({PROJECT_URL})" in card.text
     assert "kirchner2024proververifier" in card.text
     for word in ("None", "More Information Needed", "Model Card for Model ID", str(tmp_path)):
         assert word not in card.content
+
+
+@pytest.mark.parametrize("rates", [{"flip_rate": 0.1}, {"rho0": 0.1, "rho1": 0.2}], ids=["pairs", "labels"])
+def test_a_verifiers_card_states_the_rates_that_its_correction_assumes(rates, tmp_path, words):
+    verifier_trainer(tmp_path, text_pairs(8), words, correction="forward", **rates).create_model_card()
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    stated = {"correction": "forward", **rates}
+    assert [name for name, value in stated.items() if f"| `{name}` | {value} |" not in card.text] == []
 
 
 def test_a_provers_card_cites_the_game_and_not_another_paper(prover, tmp_path):

@@ -185,7 +185,7 @@ def test_an_adapter_with_a_frozen_head_is_warned_of(tmp_path, words, caplog):
 
 
 def test_quantised_model_trains_its_adapter_in_float32(tmp_path, words):
-    pytest.importorskip("bitsandbytes", reason="needs `pip install pvg_hf[quant]`")
+    pytest.importorskip("bitsandbytes", reason="needs the extra `quant`")
     from transformers import BitsAndBytesConfig
 
     llama().save_pretrained(tmp_path / "base")
