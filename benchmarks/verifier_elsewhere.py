@@ -49,7 +49,7 @@ def main() -> None:
     problems, solutions = rows["problem"].tolist(), rows["solution"].tolist()
     scores = np.array(VerifierScorer.from_pretrained(verifier)(problems, solutions))
     print(f"{len(rows)} test solutions of round {round_index}; against VerifierScorer:\n")
-    print("| way | Spearman | largest difference |\n|---|---|---|")
+    print("| way | rank correlation | largest difference |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as place:
         saved = _copy_in_current_format(verifier, Path(place) / "verifier")
         for name, found in _ways(folder, saved, problems, solutions):

@@ -14,6 +14,12 @@ from packaging.utils import canonicalize_name
 from pvg_hf.core.project import PROJECT_URL
 
 SETUP = Path(__file__).parents[1] / "setup.cfg"
+INSTRUCTIONS = [
+    path
+    for folder in ("docs", "recipes", "pvg_hf", "scripts")
+    for path in sorted(SETUP.parent.glob(f"{folder}/**/*.*"))
+    if path.suffix in (".md", ".yaml", ".py", ".jinja") and "pip install" in path.read_text(encoding="utf-8")
+] + [SETUP.with_name("README.md")]
 SOURCES = "".join(path.read_text(encoding="utf-8") for path in SETUP.parent.glob("pvg_hf/**/*.py"))
 
 
@@ -66,6 +72,14 @@ def test_the_projects_address_is_the_one_that_cards_link_to(setup):
 @pytest.mark.parametrize("extra", sorted(set(re.findall(r"install_extra\(['\"](\w+)", SOURCES))))
 def test_an_extra_that_a_message_names_exists(extra, setup):
     assert extra in setup["options.extras_require"]
+
+
+@pytest.mark.parametrize("path", INSTRUCTIONS, ids=lambda path: str(path.relative_to(SETUP.parent)))
+def test_the_package_is_installed_from_a_clone_and_with_the_tested_versions(path):
+    """No index has it: what an index has of this name, now or one day, is somebody else's."""
+    commands = re.findall(r"pip install[^`\n]*", path.read_text(encoding="utf-8"))
+    assert [line for line in commands if re.search(r"install +['\"]?pvg[_-]hf", line)] == []
+    assert [line for line in commands if "-e '.[" in line and "-c constraints.txt" not in line] == []
 
 
 def test_a_source_tree_that_is_not_installed_has_no_version():

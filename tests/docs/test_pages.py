@@ -24,7 +24,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
 from pvg_hf.models.from_config import train_tokenizer
-from pvg_hf.models.prover_model import lora_for_prover
+from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import lora_for_verifier
 from pvg_hf.preflight.mistakes import check_recipe
@@ -32,6 +32,7 @@ from pvg_hf.rewards import load_reward
 from pvg_hf.rewards.correction_audit import audit_prover
 from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.trainers.reward.invariance import load_regulariser
+from tests.support.adapted_players import make_prover, save_player
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
@@ -156,15 +157,18 @@ def proof_file(folder) -> None:
 
 
 @pytest.fixture
-def runs(folder, tokenizer) -> None:
-    """The runs that the page on players loads from: one with full weights, two with adapters."""
+def runs(folder, tokenizer, tiny_models) -> None:
+    """The runs that the page on players loads from: one with full weights, three with adapters on a packaged or own model."""
+    packaged = resolve_model("arithmetic", "prover")
+    quickstart = folder / "runs/quickstart/prover/round-001/helpful"
+    save_player(make_prover(Path(packaged)), load_tokenizer(packaged), quickstart, "prover")
     prover, verifier = LlamaForCausalLM(_config(tokenizer)), LlamaForSequenceClassification(_config(tokenizer))
-    _save(prover, tokenizer, folder / "runs/arithmetic/prover/round-001/best-helpful")
+    _save(prover, tokenizer, folder / "runs/mine/prover/round-003/best-helpful")
     _save(verifier, tokenizer, folder / "runs/quickstart/verifier/round-001")
     TEMPLATE.save(folder / "runs/quickstart/verifier/round-001")
-    prover = get_peft_model(prover, lora_for_prover(LoraConfig(r=2)))
-    for name in ("gsm8k/prover/round-003", "separate/prover/round-003/helpful", "separate/prover/round-003/sneaky"):
-        _save(prover, tokenizer, folder / "runs" / name)
+    prover = make_prover(Path(SUBSTITUTES["Qwen/Qwen2.5-1.5B-Instruct"]))
+    for name in ("shared/prover/round-003", "gsm8k/prover/round-003/helpful", "gsm8k/prover/round-003/sneaky"):
+        save_player(prover, tokenizer, folder / "runs" / name, "prover")
     _save(
         get_peft_model(verifier, lora_for_verifier(LoraConfig(r=2), verifier)),
         tokenizer,
@@ -276,7 +280,9 @@ def test_examples_of_the_page_on_migrating_from_ppo_run(folder, tiny_models):
     assert (folder / "out/critic/value_model/model.safetensors").exists()
 
 
-def test_examples_of_the_players_page_run(folder, tiny_models, runs):
+def test_examples_of_the_players_page_run(folder, runs):
+    named = json.loads((folder / "runs/quickstart/prover/round-001/helpful/adapter_config.json").read_text())
+    assert named["base_model_name_or_path"] == "arithmetic"  # as in the run of `make demo`
     names = _run("players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
     assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
@@ -300,7 +306,7 @@ def test_examples_of_the_noise_page_run(folder):
 
 def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
     names = _run(README)
-    assert names["trainer"].args.flip_rate == 0.1
+    assert names["trainer"].args.correction == "none"
     assert (folder / "verifier" / "model.safetensors").exists()
     (recipe,) = _recipes(README)
     assert (recipe.task.name, recipe.prover.lora.r) == ("my_task:MyTask", 16)
