@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from pvg_hf import load_recipe, load_task, play
 from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.round_plans import planned_hardware
 from pvg_hf.estimate.speed import CARDS
@@ -275,7 +275,7 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
     assert "qwen" in describe_plan(recipe)
     folder = play(recipe)
     _check_played(folder, num_phases=5)
-    for player, its_folder in (("prover", folder.prover(0)), ("verifier", folder.verifier(0))):
+    for player, its_folder in (("prover", folder.prover(0) / "helpful"), ("verifier", folder.verifier(0))):
         assert (its_folder / "adapter_config.json").exists()
         assert saved_quantization(its_folder) == ("4bit" if player in quantized else "none")
 
@@ -306,7 +306,7 @@ def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_pa
     assert len(read_json(folder.state)["finished"]) == 5
     pool = pd.concat(map(pd.read_parquet, folder.pool(0).rglob("*.parquet")))
     assert {"visible_pass_rate", "hidden_pass_rate", "similarity", "failing_input"} <= set(pool.columns)
-    assert (folder.prover(0) / "adapter_config.json").exists()
+    assert all((folder.prover(0) / role / "adapter_config.json").exists() for role in GAME_ROLES)
 
 
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
