@@ -140,11 +140,10 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 def make_tiny_llama(tokenizer, **settings) -> LlamaForCausalLM:
     """A Llama of two narrow layers with seeded weights, large enough to prefer some tokens over others."""
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, **settings}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=256, tie_word_embeddings=True, **sizes, **ids
-    )
+    others = {"max_position_embeddings": 256, "tie_word_embeddings": True, **sizes, **ids, **settings}
+    config = LlamaConfig(vocab_size=len(tokenizer), **others)
     torch.manual_seed(0)
     model = LlamaForCausalLM(config)
     with torch.no_grad():

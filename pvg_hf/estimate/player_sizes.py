@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from peft import get_peft_model
+from peft import PeftModel, get_peft_model
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -121,10 +121,7 @@ def measure_size(
     """
     if config is None:
         return None
-    model = _empty_model(config, has_lm_head)
-    if lora:
-        adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
-        model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
+    model = _empty_player(config, has_lm_head, lora)
     text = config.get_text_config()
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total = sum(number for number, _ in sizes)
@@ -162,6 +159,27 @@ def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
         if not is_on_hub(source, revision):
             return None
     return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+
+
+def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
+    """
+    Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown.
+
+    Raises:
+        ValueError: if LoRA finds none of its modules.
+    """
+    stored = read_model_config(config, player)
+    if stored is None or config.lora is None:
+        return None
+    return _empty_player(stored, _has_lm_head(config), config.lora)
+
+
+def _empty_player(config: PretrainedConfig, has_lm_head: bool, lora: LoraConfig | None) -> PreTrainedModel | PeftModel:
+    model = _empty_model(config, has_lm_head)
+    if lora is None:
+        return model
+    adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
+    return get_peft_model(model, adapter, low_cpu_mem_usage=True)
 
 
 def _empty_model(config: PretrainedConfig, has_lm_head: bool) -> PreTrainedModel:

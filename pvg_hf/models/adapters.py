@@ -80,10 +80,34 @@ def attach_adapter(
         *_, last = str(err).strip().splitlines()
         raise ValueError(f"{misfit}: {last.strip()} {remedy}") from err
     with safe_open(Path(folder) / ADAPTER_WEIGHTS, framework="pt") as file:
-        others = set(file.keys()) ^ set(get_peft_model_state_dict(model, save_embedding_layers=False))
+        stored = set(file.keys())
+    # PEFT also stores the base's weights of embeddings and output layers that have an adapter.
+    of_adapter = {name for name in stored if ".base_layer." not in name}
+    others = of_adapter ^ set(get_peft_model_state_dict(model, save_embedding_layers=False))
     if others:
         raise ValueError(f"{misfit}: only one of the two has `{min(others)}` ({len(others)} in all). {remedy}")
     return model
+
+
+def merge_into_base(model: PeftModel) -> PreTrainedModel:
+    """
+    Merge the adapter of a player into the weights of its base, and return the base.
+
+    If the output layer shares its weight with the embedding, and one of them has an adapter, it first gets a copy, as
+    PEFT would change both.
+    """
+    if has_tied_adapter(model):
+        words = model.get_output_embeddings()
+        words = words.get_base_layer() if isinstance(words, BaseTunerLayer) else words
+        words.weight = nn.Parameter(words.weight.detach().clone(), requires_grad=False)
+    return model.merge_and_unload()
+
+
+def has_tied_adapter(model: PeftModel) -> bool:
+    """Whether the embedding or the output layer has an adapter, and both share their weight."""
+    embedding, words = model.get_input_embeddings(), model.get_output_embeddings()
+    has_adapter = any(isinstance(layer, BaseTunerLayer) for layer in (embedding, words))
+    return has_adapter and words is not None and words.weight is embedding.weight
 
 
 def load_adapter_weights(model: PeftModel, folder: str | Path) -> None:

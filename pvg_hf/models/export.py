@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from pvg_hf.models.adapters import attach_adapter
+from pvg_hf.models.adapters import attach_adapter, merge_into_base
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
@@ -64,4 +64,4 @@ def _load_merged(source: Path, player: str) -> PreTrainedModel:
     base = load(adapter.base_model_name_or_path, revision=adapter.revision, quantization=saved_quantization(source))
     if is_quantized(base):
         base = base.dequantize()
-    return attach_adapter(base, source, adapter).merge_and_unload()
+    return merge_into_base(attach_adapter(base, source, adapter))

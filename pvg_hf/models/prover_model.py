@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.player_sections import LoraConfig
-from pvg_hf.models.adapters import attach_adapter, lora_settings
+from pvg_hf.models.adapters import attach_adapter, lora_settings, merge_into_base
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 
@@ -52,7 +52,7 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
     adapter.
     """
     if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
-        return model.merge_and_unload()
+        return merge_into_base(model)
     return model
 
 

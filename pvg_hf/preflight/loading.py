@@ -8,14 +8,16 @@ from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
+from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import PlayerConfig, VerifierConfig
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
-from pvg_hf.estimate.player_sizes import find_config, read_player_size
+from pvg_hf.estimate.player_sizes import find_config, read_adapted_player, read_player_size
+from pvg_hf.models.adapters import has_tied_adapter
 from pvg_hf.models.from_config import scratch_mistakes
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.quantization import check_quantization
@@ -136,7 +138,8 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequenc
         mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_check_head, config))
     if player == "verifier" and not mistakes:
         mistakes = list(_check_kept_head(config))
-    yield from mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
+    unreadable = mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
+    yield from unreadable or _check_adapter(config, player)
     yield from [] if mistakes else check_tokenizer(recipe, player, texts)
     yield from _check_quantization(config, player, hardware)
     if player == "verifier":
@@ -150,6 +153,29 @@ def _check_quantization(config: PlayerConfig, player: str, hardware: Hardware) -
         yield f"{where}: weights in 4 bits cannot be trained; add adapters (`{player}.lora: {{}}`)."
     if hardware.is_here:
         yield from refusals(where, partial(check_quantization, config.quantization, hardware.device))
+
+
+def _check_adapter(config: PlayerConfig, player: str) -> Iterator[str]:
+    """List names in `lora.target_modules` without a module, and adapters that the player's trainer or vLLM ignores."""
+    model = read_adapted_player(config, player)
+    if model is None:
+        return
+    names, found = config.lora.target_modules, model.base_model.targeted_module_names
+    for name in [] if isinstance(names, str) else names:
+        if not any(f".{place}".endswith(f".{name}") for place in found):
+            yield f"`{player}.lora.target_modules` has `{name}`, which is no module of `{config.model}`: leave it out."
+    is_sampled = isinstance(config, ProverConfig) or not config.traits.learns_from_pairs
+    if is_sampled and isinstance(model.get_output_embeddings(), BaseTunerLayer):
+        yield (
+            f"`{player}.lora.target_modules` is `{names}`, which puts an adapter on the output layer, and GRPO would not train "
+            "it: leave that layer out (usually `lm_head`)."
+        )
+    if isinstance(config, ProverConfig) and config.generation.startswith("vllm_") and has_tied_adapter(model):
+        yield (
+            f"`prover.lora.target_modules` is `{names}` and `prover.generation` is `{config.generation}`: the embedding shares "
+            "its weight with the output layer, and vLLM, which receives merged weights, would change both. Leave the embedding "
+            "out, or use `generation: transformers`."
+        )
 
 
 def check_shared_base(recipe: Recipe, hardware: Hardware) -> Iterator[str]:

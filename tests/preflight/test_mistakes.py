@@ -91,6 +91,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.reward=src", "prover.reward_options={floor: 2}"], ["`prover.reward`", "`floor` is 2"]),
         (["prover.reward=cgc", "prover.reward_options={flor: -2}"], ["`prover.reward`", "flor"]),
         (["prover.lora={target_modules: [q_prj]}"], ["`prover`", "q_prj"]),
+        (["prover.lora={target_modules: [q_proj, k_prj]}"], ["`prover.lora.target_modules`", "`k_prj`"]),
+        (["prover.lora={target_modules: [q_proj, lm_head]}"], ["`prover.lora.target_modules`", "`lm_head`"]),
+        (["prover.lora={target_modules: .*(q_proj|lm_head)}"], ["`prover.lora.target_modules`", "`lm_head`"]),
+        (["verifier.lora={target_modules: [q_proj, lm_head]}"], ["`verifier.lora.target_modules` has `lm_head`"]),
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),
         (
             ["prover.model=arithmetic-judge"],
@@ -288,6 +292,26 @@ def test_each_mistake_is_reported_once_with_its_key(mistakes_of, overrides, part
     assert len(mistakes) == 1
     for part in parts:
         assert part in mistakes[0]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["prover.lora={target_modules: [q_proj, embed_tokens]}", "verifier.lora={target_modules: [embed_tokens]}"],
+        ["prover.lora={target_modules: .*proj}", "verifier.lora={target_modules: [layers.1.self_attn.q_proj]}"],
+        ["verifier={kind: likelihood, lora: {target_modules: [q_proj, lm_head]}}"],
+    ],
+)
+def test_adapters_may_be_on_every_module_that_is_trained(overrides, mistakes_of):
+    assert mistakes_of(*overrides) == []
+
+
+def test_vllm_cannot_merge_an_adapter_on_a_shared_embedding(recipe_of, hardware):
+    recipe = recipe_of("prover={generation: vllm_server, lora: {target_modules: [q_proj, embed_tokens]}}")
+    elsewhere = replace(hardware, is_here=False)  # vLLM need not be installed
+    (mistake,) = check_recipe(recipe, None, elsewhere)
+    assert "`prover.lora.target_modules` is `['q_proj', 'embed_tokens']`" in mistake
+    assert "`vllm_server`" in mistake
 
 
 @pytest.mark.parametrize(
