@@ -286,6 +286,9 @@ def test_examples_of_the_players_page_run(folder, runs):
     names = _run("players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
     assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
+    adapted = VerifierScorer(names["verifier"], names["tokenizer"], TEMPLATE)
+    (expected,) = adapted([names["problem"]], [names["solution"]])
+    assert [found["score"] for found in names["found"]] == pytest.approx([expected], abs=1e-5)
     assert len(_recipes("players.md")) == 3
 
 

@@ -190,7 +190,7 @@ def make_adapters(reference, tmp_path, tokenizer):
             shutil.rmtree(run.root / player / "round-000")
             _save_adapters(base, player, run, tokenizer)
         run.recipe.write_text(yaml.safe_dump(load_recipe(recipe).to_dict(), sort_keys=False))
-        VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64).save(run.verifier(0))
+        VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64).save_with(tokenizer, run.verifier(0))
         shutil.copy(reference.verifier(0) / "calibration.json", run.verifier(0))
         return run
 
@@ -288,8 +288,14 @@ def test_verifiers_adapters_give_the_scorers_score(hub, client, make_adapters):
     card = client("card_of", f"{OWNER}/adapters-verifier", "round-000")
     model, tokenizer = load_verifier(run.verifier(0))
     row = ("Ana has 3 pens.", "#### 3")
-    scorer = VerifierScorer(model, tokenizer, VerifierInput.load(run.verifier(0)))
-    assert client("run_card", card, f"score(*{row!r})") == pytest.approx(scorer([row[0]], [row[1]])[0], abs=1e-5)
+    expected = pytest.approx(
+        VerifierScorer(model, tokenizer, VerifierInput.load(run.verifier(0)))(*map(list, zip(row)))[0], abs=1e-5
+    )
+    assert client("run_card", card, f"score(*{row!r})") == expected
+    (call,) = re.findall(r"`(pipeline\(.*?\))`", card)
+    text = f"template.render(problem={row[0]!r}, solution={row[1]!r})"
+    classify = f"__import__('transformers').{call}"
+    assert client("run_card", card, f"{classify}({text})[0]['score']") == expected
 
 
 @pytest.mark.parametrize("kind", BASES)
