@@ -1,21 +1,24 @@
 """Jinja templates in a sandbox with bounded work, and prompts rendered through a tokenizer's chat template."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, meta, nodes, pass_context
+from jinja2 import StrictUndefined, TemplateError, TemplateRuntimeError, TemplateSyntaxError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from pvg_hf.core.extensions import cut_to_line
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+Message = Mapping[str, Any]  # of a chat: `role` and `content`, a text or a list of parts
 
 MAX_CHARACTERS = 10_000_000  # of a rendered text, and of any intermediate text or list
 
@@ -331,14 +334,69 @@ def render_prompt(
     Tokenise the result like any other text, with special tokens, as TRL's `GRPOTrainer` does with string prompts. Many
     chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed
     here if the tokenizer adds it.
+
+    Raises:
+        ValueError: if the chat template fails or leaves out the text, see [`render_chat`].
     """
     if tokenizer.chat_template is None:
         return text
-    message = {"role": "user", "content": text}
-    chat = tokenizer.apply_chat_template(
-        [message], tokenize=False, add_generation_prompt=True, **(chat_template_kwargs or {})
-    )
+    chat = render_chat([{"role": "user", "content": text}], tokenizer, chat_template_kwargs)
     return chat.removeprefix(tokenizer.bos_token) if adds_bos(tokenizer) else chat
+
+
+def render_chat(
+    messages: Sequence[Message],
+    tokenizer: "PreTrainedTokenizerBase",
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+    *,
+    add_generation_prompt: bool = True,
+) -> str:
+    """
+    Render a chat by the chat template of `tokenizer`.
+
+    Raises:
+        ValueError: if the template cannot be rendered, or leaves out the text of the last message.
+    """
+    settings = {"add_generation_prompt": add_generation_prompt, **(chat_template_kwargs or {})}
+    chat, failure = _try_chat(messages, tokenizer, settings)
+    if failure is None:
+        return chat
+    system = {"role": "system", "content": "Be brief."}
+    others = {
+        "a system message before it": [system, *messages],
+        "a content that is a list of parts, not a text": [
+            {**message, "content": [{"type": "text", "text": message_text(message)}]} for message in messages
+        ],
+        "a content that is a text, not a list of parts": [
+            {**message, "content": message_text(message)} for message in messages
+        ],
+    }
+    wishes = (wish for wish, chat in others.items() if _try_chat(chat, tokenizer, settings)[1] is None)
+    wanted = next((f" It wants {wish}." for wish in wishes), "")
+    raise ValueError(
+        f"In a chat that ends with a message of the {messages[-1]['role']}, the tokenizer's chat template {failure}.{wanted} "
+        "Save the tokenizer with a template that writes such a chat (`tokenizer.chat_template`), or with none, for prompts that "
+        "are texts."
+    )
+
+
+def _try_chat(
+    messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase", settings: Mapping[str, Any]
+) -> tuple[str, str | None]:
+    """Return the rendered chat, and what is wrong with it, if anything."""
+    try:
+        with _template_errors(TemplateRuntimeError):
+            chat = tokenizer.apply_chat_template(messages, tokenize=False, **settings)
+    except TemplateError as err:
+        return "", f"fails ({cut_to_line(str(err), 300)})"
+    # Many templates strip white space at the ends of a text.
+    return chat, None if message_text(messages[-1]).strip() in chat else "leaves out its text"
+
+
+def message_text(message: Message) -> str:
+    """Return the text of a chat's message, whose content is a text or a list of parts."""
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
 
 def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
+from pvg_hf.core.templates import render_prompt
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
 from pvg_hf.estimate.player_sizes import find_config, read_adapted_player, read_player_size
@@ -55,6 +56,9 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
         return
     if player == "verifier" and recipe.verifier.traits.learns_from_pairs:
         yield from _check_max_length(recipe.verifier, tokenizer, texts)
+    if player == "prover" or not recipe.verifier.traits.learns_from_pairs:
+        asked = recipe.prover if player == "prover" else recipe.verifier.score_settings
+        yield from refusals(where, partial(render_prompt, texts[0][0], tokenizer, asked.chat_template_kwargs))
     parts = [part for text in texts for part in text]
     lost = share_lost(tokenizer, parts)
     if lost > MAX_LOST:

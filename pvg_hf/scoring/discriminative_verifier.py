@@ -11,6 +11,7 @@ import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.core.templates import message_text
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
 from pvg_hf.scoring.reader import Reader
@@ -231,10 +232,7 @@ class VerifierScorer:
 
 def _last_text(spoken: str | list[dict[str, Any]]) -> str:
     """Return a text itself, or the text of a conversation's last message."""
-    if isinstance(spoken, str):
-        return spoken
-    content = spoken[-1]["content"]
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return spoken if isinstance(spoken, str) else message_text(spoken[-1])
 
 
 def _chunks(texts: Sequence[tuple[str, str]]) -> list[list[int]]:

@@ -13,6 +13,7 @@ from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.preflight.loading import share_lost
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
+from tests.support.chat_templates import REFUSED_TEMPLATES
 
 TEXTS = [
     "Tom has 3 boxes of 4 pens. He loses 2 pens.\nHow many are left?",
@@ -95,6 +96,23 @@ def test_a_player_from_scratch_reads_any_task(letters, values):
     values = {**values, "task": {"name": letters}, "prover": new, "verifier": new}
     recipe = load_recipe(values)
     assert check_recipe(recipe, GameProblems.load(recipe)) == []
+
+
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+@pytest.mark.parametrize("name", REFUSED_TEMPLATES)
+def test_a_chat_template_that_does_not_write_a_problem_is_a_mistake_of_a_player_that_writes(
+    name, player, tiny_prover, tmp_path, values
+):
+    chat_template, _ = REFUSED_TEMPLATES[name]
+    folder = shutil.copytree(tiny_prover, tmp_path / "chatting")
+    (folder / "chat_template.jinja").write_text(chat_template)
+    recipe = load_recipe(values, [f"{player}.model={folder}"])
+    mistakes = check_recipe(recipe, GameProblems.load(recipe))
+    if player == "verifier":  # one with a head reads its own template
+        assert mistakes == []
+    else:
+        (mistake,) = mistakes
+        assert f"`prover.model` is `{folder}`: In a chat" in mistake
 
 
 def test_a_folder_without_a_tokenizer_is_a_mistake(tiny_prover, tmp_path, values):

@@ -7,10 +7,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.core.roles import Role
+from pvg_hf.core.templates import render_chat
 from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.functions import FunctionsTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask
+from tests.support.chat_templates import IN_PARTS, REFUSED_TEMPLATES
 
 PROBLEM = {
     "problem_id": "p-1",
@@ -206,6 +208,36 @@ THINKING = CHAT + "{% if add_generation_prompt and enable_thinking is false %}</
 def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
     tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
     assert PromptBuilder(TinyTask(), chat_template_kwargs=kwargs).render("How many?", tokenizer) == text
+
+
+@pytest.mark.parametrize("name", REFUSED_TEMPLATES)
+def test_a_prompt_that_the_chat_template_does_not_write_is_an_error(name):
+    chat_template, parts = REFUSED_TEMPLATES[name]
+    tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
+    with pytest.raises(ValueError) as error:
+        PromptBuilder(TinyTask()).render("How many?", tokenizer)
+    assert [part for part in (*parts, "`tokenizer.chat_template`") if part not in str(error.value)] == []
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("chat_template", "content"),
+    [
+        (CHAT, "How many?"),
+        (CHAT.replace("message['content']", "message['content'] | trim"), " How many?\n"),
+        (IN_PARTS, [{"type": "text", "text": "How"}, {"type": "text", "text": " many?"}]),
+    ],
+    ids=["text", "stripped text", "parts"],
+)
+def test_a_chat_is_rendered_from_texts_or_parts(chat_template, content):
+    tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
+    assert "How many?" in render_chat([{"role": "user", "content": content}], tokenizer)
+
+
+def test_a_template_of_texts_says_so_if_it_is_given_parts():
+    tokenizer = make_tokenizer(adds_bos=False, chat_template="{{ messages[0]['content'] + '!' }}")
+    with pytest.raises(ValueError, match="wants a content that is a text"):
+        render_chat([{"role": "user", "content": [{"type": "text", "text": "How many?"}]}], tokenizer)
 
 
 @pytest.mark.parametrize("name", ["tokenize", "add_generation_prompt", "conversation"])

@@ -8,8 +8,9 @@ from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
-from trl import GRPOTrainer
+from trl import GRPOTrainer, is_conversational
 
+from pvg_hf.core.templates import render_chat
 from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
@@ -43,7 +44,7 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
 
     Raises:
         ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), or for a model made
-            in memory, since its KL reference cannot be loaded.
+            in memory, since its KL reference cannot be loaded; for chats that the tokenizer's template does not write.
     """
 
     player: ClassVar[str] = "player"
@@ -71,6 +72,7 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         self._has_reward = torch.empty(0, dtype=torch.bool)
         super().__init__(model, args=args, train_dataset=train_dataset, peft_config=peft_config, **kwargs)
         lift_adapter(self.model)
+        self._check_chats()
         self._sampler = self._make_sampler() if samples_plainly(args) else None
 
     def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:
@@ -80,6 +82,14 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
                 f"The {self.player}'s dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one "
                 "generation batch, so that not a single step would be taken. Add problems or reduce the batch size."
             )
+
+    def _check_chats(self) -> None:
+        """Check that the chat template writes the prompts, if they are chats: TRL would train on empty ones."""
+        evaluated = self.eval_dataset if isinstance(self.eval_dataset, dict) else {"": self.eval_dataset}
+        for dataset in filter(None, (self.train_dataset, *evaluated.values())):
+            row = next(iter(dataset))
+            if is_conversational(row):
+                render_chat(row["prompt"], self.processing_class, self.chat_template_kwargs)
 
     def _make_sampler(self) -> Sampler:
         return Sampler(

@@ -1,5 +1,6 @@
 """A reward trainer for verifiers with label noise."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
+from pvg_hf.core.templates import render_chat
 from pvg_hf.models.likelihood import scores_by_likelihood
 from pvg_hf.models.score_head import (
     add_trained_head,
@@ -199,6 +201,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         )
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
+        _check_chat(next(iter(dataset)), processing_class)
         dataset = add_row_index(dataset, args.dataloader_num_workers)
         texts = dataset  # kept for inferring the input format below
         if _is_plain_text(dataset) and _adds_its_end(processing_class):
@@ -335,6 +338,15 @@ def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRew
 
 def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
     return "chosen_ids" not in column_names(dataset) and not is_conversational(next(iter(dataset)))
+
+
+def _check_chat(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check that the chat template writes the solution of a chat: otherwise all pairs would be two equal texts."""
+    if "chosen" not in row or not is_conversational(row):
+        return
+    # A text of our own, because a template may rewrite the thoughts of a solution.
+    messages = [*row.get("prompt", ()), *row["chosen"][:-1], {**row["chosen"][-1], "content": "A solution."}]
+    render_chat(messages, tokenizer, row.get("chat_template_kwargs"), add_generation_prompt=False)
 
 
 def _adds_its_end(tokenizer: PreTrainedTokenizerBase) -> bool:

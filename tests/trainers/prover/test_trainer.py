@@ -146,6 +146,15 @@ def test_graders_read_the_text_of_conversational_solutions(prover, tmp_path):
     )
 
 
+@pytest.mark.parametrize("content", [str, lambda text: [{"type": "text", "text": text}]], ids=["text", "parts"])
+def test_chats_that_the_template_does_not_write_are_refused(content, prover, tmp_path):
+    tokenizer = load_prover(prover)[1]
+    tokenizer.chat_template = "{% for message in messages %}<{{ message.role }}>{% endfor %}"
+    rows = role_rows().map(lambda row: {"prompt": [{"role": "user", "content": content(row["prompt"])}]})
+    with pytest.raises(ValueError, match="chat template leaves out its text"):
+        prover_trainer(prover, tmp_path, rows=rows, processing_class=tokenizer)
+
+
 def test_groups_are_of_one_problem_and_role(prover, tmp_path):
     seen = []
 

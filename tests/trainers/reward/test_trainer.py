@@ -276,6 +276,16 @@ def test_a_scorer_reads_what_was_trained_on(tmp_path, words, framed_words, name,
     assert scorer([problem], [solution]) == pytest.approx([score], abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["prompts and replies", "whole chats"])
+def test_chats_that_the_template_does_not_write_are_refused(tmp_path, words, name):
+    words.chat_template = "{% for message in messages %}{{ message['role'] }} {% endfor %}"
+    dataset = _chats() if name == "prompts and replies" else DATASETS[name][0]
+    with pytest.raises(
+        ValueError, match="message of the assistant, the tokenizer's chat template leaves out its text"
+    ):
+        verifier_trainer(tmp_path, dataset, words)
+
+
 def test_a_saved_verifier_is_trained_further_on_the_same_tokens(tmp_path, words):
     first = verifier_trainer(tmp_path, _with_prompts(), words)
     first.save_model(str(tmp_path / "verifier"))
