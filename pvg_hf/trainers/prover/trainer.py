@@ -1,7 +1,7 @@
 """A GRPO trainer for role-conditioned provers."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from accelerate.logging import get_logger
 from accelerate.utils import gather, gather_object
 from datasets import Dataset
 
+from pvg_hf.core.extensions import ExtensionError, check_arguments, show_value
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.threads import call_in_threads
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
@@ -136,6 +137,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     ):
         if not callable(scorer):
             raise ValueError(_describe_scorer(scorer))
+        check_arguments(scorer, "The scorer", "(problems, solutions) -> scores", [], [])
         eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
         for dataset in (train_dataset, *filter(None, eval_datasets)):
             _check_dataset(dataset)
@@ -169,7 +171,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
         The rewards need the scores of whole groups, which are only available after TRL has gathered all processes.
         """
-        scores = self.scorer(problem, [self._shown_text(completion) for completion in completions])
+        found = self.scorer(problem, [self._shown_text(completion) for completion in completions])
+        scores = _read_scores(found, len(completions))
         log_extra("score", scores)
         return scores
 
@@ -255,7 +258,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
             for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)
         ]
-        labels = self.feedback(gather_object(rows), self.state.global_step)
+        rows = gather_object(rows)
+        labels = _read_labels(self.feedback(rows, self.state.global_step), len(rows))
         observed = torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
         return signals, observed.masked_fill(abstains.bool(), torch.nan)
 
@@ -329,6 +333,33 @@ def _describe_scorer(scorer: object) -> str:
             "`VerifierScorer.from_pretrained(path)`."
         )
     return f"`scorer` is a {type(scorer).__name__}; pass a function `(problems, solutions) -> scores`."
+
+
+def _read_scores(found: object, num_solutions: int) -> list[float]:
+    """Return a scorer's result as floats; the scores are checked here, because the reward is not to blame for them."""
+    wanted = f"it must return {num_solutions} finite numbers, one for each solution"
+    try:
+        scores = torch.as_tensor(found, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as err:  # such as texts, `None` or rows of different lengths
+        raise ExtensionError(f"The scorer returned {show_value(found)}, a {type(found).__name__}; {wanted}.") from err
+    if scores.shape != (num_solutions,):
+        raise ExtensionError(f"The scorer returned numbers of shape {tuple(scores.shape)}; {wanted}.")
+    if not scores.isfinite().all():
+        first = int((~scores.isfinite()).nonzero()[0])
+        raise ExtensionError(
+            f"The scorer returned {scores[first].item()} for the solution {first} of a batch; {wanted}."
+        )
+    return scores.tolist()
+
+
+def _read_labels(found: object, num_solutions: int) -> list[int | None]:
+    """Return the labels of `feedback`, checked."""
+    labels = list(found) if isinstance(found, Iterable) else []
+    if len(labels) != num_solutions or any(label not in (0, 1, None) for label in labels):
+        raise ExtensionError(
+            f"`feedback` returned {show_value(found)}; it must return {num_solutions} labels, 1, 0 or None, one for each row."
+        )
+    return labels
 
 
 def _check_dataset(dataset: Dataset) -> None:

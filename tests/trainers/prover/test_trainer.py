@@ -225,6 +225,11 @@ def test_a_scorer_that_is_not_a_function_is_refused(scorer, part, prover, tmp_pa
         prover_trainer(prover, tmp_path, scorer=scorer)
 
 
+def test_a_scorer_with_other_arguments_is_refused(prover, tmp_path):
+    with pytest.raises(ValueError, match=r"The scorer must be a function `\(problems, solutions\) -> scores`"):
+        prover_trainer(prover, tmp_path, scorer=lambda solutions: [0.0] * len(solutions))
+
+
 def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
     settings = {"max_truncated_share": 0.5, "max_completion_length": 2}
     with pytest.raises(ValueError, match=r"100% .*`max_completion_length=2` .*50%"):

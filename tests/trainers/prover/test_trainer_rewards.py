@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -54,6 +55,44 @@ def test_options_reach_the_reward(reward, setting, options, lowest, prover, tmp_
     settings = {"reward": setting, "reward_options": options, "max_steps": 1, "log_completions": True}
     prover_trainer(prover, tmp_path, reward=reward, settings=settings).train()
     assert read_completions(tmp_path)["cgc" if reward is None else "own_reward"].min() == pytest.approx(lowest)
+
+
+@pytest.mark.parametrize(
+    ("found", "came"),
+    [
+        (lambda scores: scores[1:], "numbers of shape (15,)"),
+        (lambda scores: 1.0, "numbers of shape ()"),
+        (lambda scores: [[score, score] for score in scores], "numbers of shape (16, 2)"),
+        (lambda scores: ["good"] * len(scores), "['good', 'good'"),
+        (lambda scores: None, "None, a NoneType"),
+        (lambda scores: {"scores": scores}, "a dict"),
+        (lambda scores: [None, *scores[1:]], "[None, "),
+        (lambda scores: [scores[0], float("nan"), *scores[2:]], "nan for the solution 1"),
+    ],
+    ids=["too few", "scalar", "two each", "texts", "nothing", "mapping", "a missing one", "nan"],
+)
+def test_wrong_scores_are_reported_as_the_scorers(found, came, prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, scorer=lambda *texts: found(score_texts(*texts)))
+    with pytest.raises(ValueError) as error:
+        trainer.train()
+    parts = ("The scorer returned", came, "16 finite numbers")
+    assert [part for part in parts if part not in str(error.value)] == []
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, lambda scores: [torch.tensor(score) for score in scores]])
+def test_scores_may_be_a_tensor_or_an_array(kind, prover, tmp_path):
+    settings = {"max_steps": 1, "log_completions": True, "reward": "goodhart"}
+    prover_trainer(prover, tmp_path, scorer=lambda *texts: kind(score_texts(*texts)), settings=settings).train()
+    table = read_completions(tmp_path)
+    texts = table["prompt"].str.split("\n").str[0].tolist(), table["completion"].tolist()
+    assert table["score"].tolist() == pytest.approx(score_texts(*texts), abs=1e-5)
+
+
+@pytest.mark.parametrize("labels", [[1] * 15, [2] * 16, ["yes"] * 16, None])
+def test_wrong_labels_are_reported_as_the_feedbacks(labels, prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, feedback=lambda rows, step: labels)
+    with pytest.raises(ValueError, match=r"`feedback` returned .* 16 labels"):
+        trainer.train()
 
 
 def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path):
