@@ -1,7 +1,5 @@
 """Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,15 +23,12 @@ from pvg_hf.models.quantization import check_quantization
 from pvg_hf.models.score_head import has_other_head, has_trained_head
 from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.preflight.refusals import refusals
 
 Texts = tuple[str, str]  # a problem and its reference
 
 NUM_PROBLEMS = 20
-
-MAX_LOST = 0.02  # maximum share of lost characters; a pretrained model's tokenizer may lack a rare one
-
-SHOWN = 40  # characters of a text shown in a message
 
 
 def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iterator[str]:
@@ -59,13 +54,11 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
     if player == "prover" or not recipe.verifier.traits.learns_from_pairs:
         asked = recipe.prover if player == "prover" else recipe.verifier.score_settings
         yield from refusals(where, partial(render_prompt, texts[0][0], tokenizer, asked.chat_template_kwargs))
-    parts = [part for text in texts for part in text]
-    lost = share_lost(tokenizer, parts)
-    if lost > MAX_LOST:
+    lost = describe_lost(tokenizer, [part for text in texts for part in text])
+    if lost is not None:
         yield (
             f"{where}, whose tokenizer cannot write the problems and references of the task `{recipe.task.name}`: "
-            f"{lost:.0%} of their characters are lost, e.g. in {_worst_word(tokenizer, parts)!r}. Set `{player}.model` to a "
-            f"model that knows such texts, or make one with `{player}.scratch`."
+            f"{lost}. Set `{player}.model` to a model that knows such texts, or make one with `{player}.scratch`."
         )
 
 
@@ -85,34 +78,6 @@ def _check_max_length(
             f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
             f"set it to {max(lengths)} or more."
         )
-
-
-def share_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> float:
-    """
-    Share of the texts' characters that are lost by encoding and decoding, in [0, 1].
-
-    White space, case and accents are ignored, because many pretrained models' tokenizers normalise them.
-    """
-    lost = sum(_num_lost(tokenizer, text) for text in texts)
-    return lost / max(sum(len(_plain(text)) for text in texts), 1)
-
-
-def _num_lost(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    written = tokenizer.decode(ids, skip_special_tokens=True)
-    if tokenizer.unk_token and tokenizer.unk_token not in text:
-        written = written.replace(tokenizer.unk_token, "")
-    return (Counter(_plain(text)) - Counter(_plain(written))).total()
-
-
-def _plain(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(sign for sign in decomposed if not (sign.isspace() or unicodedata.combining(sign)))
-
-
-def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str:
-    words = [word for text in texts for word in text.split()]
-    return max(words, key=lambda word: _num_lost(tokenizer, word))[:SHOWN]
 
 
 def sample_texts(problems: GameProblems) -> list[Texts]:

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from pvg_hf import load_recipe, load_task
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.from_config import train_tokenizer
-from pvg_hf.preflight.loading import share_lost
+from pvg_hf.models.vocabulary import share_lost
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from tests.support.chat_templates import REFUSED_TEMPLATES

@@ -12,7 +12,7 @@ from datasets import Dataset, IterableDataset
 from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
-from pvg_hf.core.templates import adds_bos
+from pvg_hf.core.templates import adds_bos, message_text
 from pvg_hf.models.verifier_input import VerifierInput
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
@@ -203,7 +203,7 @@ def infer_verifier_input(
     """
     if "chosen_ids" in column_names(dataset):
         return None
-    wanted = {row["row_index"]: row["chosen_ids"] for row in _sample(prepared)}
+    wanted = {row["row_index"]: row["chosen_ids"] for row in _sample(prepared, ["row_index", "chosen_ids"])}
     if isinstance(dataset, Dataset):
         places = [place for place, index in enumerate(dataset["row_index"][:]) if index in wanted]
         rows = dataset.select(places)
@@ -226,11 +226,19 @@ def infer_verifier_input(
     return verifier_input if template else None
 
 
-def _sample(dataset: Dataset | IterableDataset) -> Iterator[Mapping[str, Any]]:
-    """Yield up to 16 rows: spread over a dataset, or from the beginning of a stream."""
+def pair_texts(dataset: Dataset | IterableDataset) -> list[str]:
+    """Return the texts of a sample of pairs; none for token ids."""
+    if "chosen_ids" in column_names(dataset):
+        return []
+    sides = [row[name] for row in _sample(dataset) for name in ("prompt", "chosen", "rejected") if name in row]
+    return [text for side in sides for text in ([side] if isinstance(side, str) else map(message_text, side))]
+
+
+def _sample(dataset: Dataset | IterableDataset, columns: Sequence[str] = ()) -> Iterator[Mapping[str, Any]]:
+    """Yield up to 16 rows: spread over a dataset, with all columns or these, or from the beginning of a stream."""
     if isinstance(dataset, Dataset):
         places = np.unique(np.linspace(0, len(dataset) - 1, SAMPLED_ROWS).astype(int))
-        return iter(dataset.select_columns(["row_index", "chosen_ids"]).select(places))
+        return iter(dataset.select_columns(list(columns) or dataset.column_names).select(places))
     return islice(dataset, SAMPLED_ROWS)
 
 

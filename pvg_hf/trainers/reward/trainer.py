@@ -24,6 +24,7 @@ from pvg_hf.models.score_head import (
     keep_head_precise,
 )
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
+from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.common.model_card import ModelCardMixin
 from pvg_hf.trainers.reward.columns import (
@@ -36,6 +37,7 @@ from pvg_hf.trainers.reward.columns import (
     check_environments,
     column_names,
     infer_verifier_input,
+    pair_texts,
 )
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import (
@@ -202,6 +204,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
         _check_chat(next(iter(dataset)), processing_class)
+        _warn_of_lost_words(dataset, processing_class, dataset_name)
         dataset = add_row_index(dataset, args.dataloader_num_workers)
         texts = dataset  # kept for inferring the input format below
         if _is_plain_text(dataset) and _adds_its_end(processing_class):
@@ -347,6 +350,17 @@ def _check_chat(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> N
     # A text of our own, because a template may rewrite the thoughts of a solution.
     messages = [*row.get("prompt", ()), *row["chosen"][:-1], {**row["chosen"][-1], "content": "A solution."}]
     render_chat(messages, tokenizer, row.get("chat_template_kwargs"), add_generation_prompt=False)
+
+
+def _warn_of_lost_words(
+    dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase, dataset_name: str
+) -> None:
+    lost = describe_lost(tokenizer, pair_texts(dataset))
+    if lost is not None:
+        logger.warning(
+            f"The tokenizer cannot write the texts of the {dataset_name} set: {lost}. The verifier will not see what it loses; "
+            "train a model whose tokenizer knows such texts."
+        )
 
 
 def _adds_its_end(tokenizer: PreTrainedTokenizerBase) -> bool:

@@ -302,6 +302,35 @@ def test_a_checkpoint_is_a_verifier_too(tmp_path, words):
     assert VerifierInput.load(tmp_path / "out" / "checkpoint-1").template == "{{ problem }}{{ solution }}"
 
 
+UNKNOWN = {"prompt": "w2 w1\n", "chosen": "w2 good w3 [EOS]", "rejected": "Zebra bad"}
+UNKNOWN_CHAT = {"prompt": _user("w1"), "chosen": _assistant("w1"), "rejected": _assistant("Zebra")}
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "share"),
+    [
+        ([UNKNOWN] * 4, "20%"),  # 5 of 4 + 13 + 8 characters
+        ([UNKNOWN] * 4 + _with_prompts(12).to_list(), "8%"),  # 4 x 5 of 4 x 25 + 12 x 13
+        ([UNKNOWN_CHAT] * 4, "56%"),  # 5 of 9
+    ],
+    ids=["texts", "a few of many", "chats"],
+)
+def test_texts_that_the_tokenizer_cannot_write_are_warned_of(tmp_path, words, caplog, rows, share, is_stream):
+    words.chat_template = CHAT
+    dataset = Dataset.from_list(rows)
+    verifier_trainer(tmp_path, dataset.to_iterable_dataset() if is_stream else dataset, words, max_steps=1)
+    (warning,) = [line.message for line in caplog.records if "cannot write the texts" in line.message]
+    assert f"the train set: {share} of their characters are lost, e.g. in 'Zebra'" in warning
+
+
+@pytest.mark.parametrize("name", ["prompts", "texts", "stream", "chats", "whole chats"])
+def test_known_texts_are_not_warned_of(tmp_path, words, caplog, name):
+    words.chat_template = CHAT
+    verifier_trainer(tmp_path, DATASETS[name][0], words, max_steps=1)
+    assert [line.message for line in caplog.records if "cannot write" in line.message] == []
+
+
 def _turns():
     rows = _chats(4).to_list()
     rows[3]["prompt"] = _user("w1") + _assistant("w2") + _user("w3")
