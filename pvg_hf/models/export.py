@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from pvg_hf.models.adapters import attach_adapter, merge_into_base
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
+from pvg_hf.models.score_head import set_padding
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier
@@ -64,4 +65,6 @@ def _load_merged(source: Path, player: str) -> PreTrainedModel:
     base = load(adapter.base_model_name_or_path, revision=adapter.revision, quantization=saved_quantization(source))
     if is_quantized(base):
         base = base.dequantize()
+    if is_classifier:
+        set_padding(base, load_tokenizer(source))
     return merge_into_base(attach_adapter(base, source, adapter))

@@ -7,7 +7,13 @@ from peft import PeftConfig, PeftModel
 from peft.utils import ModulesToSaveWrapper
 from torch import nn
 from torch.nn import functional
-from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from pvg_hf.models.sources import is_adapter
 
@@ -43,6 +49,21 @@ def _float32_parameter(parameter: nn.Parameter | None) -> nn.Parameter | None:
     if parameter is None or parameter.dtype.itemsize >= torch.float32.itemsize:
         return parameter
     return nn.Parameter(parameter.detach().float(), requires_grad=parameter.requires_grad)
+
+
+def set_padding(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """
+    Set the padding token of a model's configuration to its tokenizer's, or to the end token if that has none.
+
+    transformers' heads read the last token of a row that is not this one, so a verifier keeps the one it was trained with.
+
+    Raises:
+        ValueError: if the tokenizer has neither.
+    """
+    index = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    if index is None:
+        raise ValueError("The tokenizer has neither a padding token nor an end token; set its `pad_token`.")
+    model.config.get_text_config().pad_token_id = index
 
 
 def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:

@@ -13,7 +13,7 @@ from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.likelihood import score_by_likelihood, scores_by_likelihood
 from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.score_head import keep_head_precise, score_head_modules
+from pvg_hf.models.score_head import keep_head_precise, score_head_modules, set_padding
 from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 
@@ -39,7 +39,9 @@ def load_verifier(
         quantization=saved_quantization(folder),
         **score,
     )
-    return attach_adapter(base, folder, adapter, is_trainable=is_trainable), load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
+    set_padding(base, tokenizer)  # that of the training, which the base's configuration need not have
+    return attach_adapter(base, folder, adapter, is_trainable=is_trainable), tokenizer
 
 
 def load_initial_verifier(
@@ -94,9 +96,8 @@ def load_classifier(
             **quantization_arguments(quantization, dtype, kept=HEADS),
         )
     mend_layers(model)
-    # transformers finds the last token of a row by the padding token, also in a multimodal model's text config.
     if model.config.get_text_config().pad_token_id is None:
-        model.config.get_text_config().pad_token_id = load_tokenizer(source, revision).pad_token_id
+        set_padding(model, load_tokenizer(source, revision))
     keep_head_precise(model)
     return model
 

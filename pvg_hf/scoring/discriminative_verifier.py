@@ -12,6 +12,7 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.core.templates import message_text
+from pvg_hf.models.score_head import set_padding
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
 from pvg_hf.scoring.reader import Reader
@@ -68,12 +69,14 @@ class VerifierScorer:
     ):
         if model.config.num_labels != 1:
             raise ValueError(f"A verifier has one logit; this model has `num_labels={model.config.num_labels}`.")
+        if model.config.get_text_config().pad_token_id is None:
+            set_padding(model, tokenizer)
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.verifier_input = verifier_input
         self.num_cut = 0  # number of inputs truncated so far
         self._budget = TokenBudget(tokens_per_batch or choose_tokens(model.config, model.device, model.dtype))
-        self._reader = Reader(self.model, tokenizer.pad_token_id, self._budget, shares_beginnings=shares_beginnings)
+        self._reader = Reader(self.model, self._budget, shares_beginnings=shares_beginnings)
         self._cache: dict[bytes, float] | None = {} if use_cache else None
 
     @property

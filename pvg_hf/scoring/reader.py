@@ -24,9 +24,8 @@ class Reader:
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            A sequence classifier with one logit.
-        pad_token_id (`int`):
-            Padding token; rows are padded on the right.
+            A sequence classifier with one logit. Rows are padded on the right with the padding token of its configuration,
+            by which a head finds their last tokens.
         budget ([`TokenBudget`]):
             Number of tokens per forward pass.
         shares_beginnings (`bool`, defaults to `True`):
@@ -36,13 +35,12 @@ class Reader:
     def __init__(
         self,
         model: PreTrainedModel | PeftModel,
-        pad_token_id: int,
         budget: TokenBudget,
         *,
         shares_beginnings: bool = True,
     ):
         self.model = model
-        self.pad_token_id = pad_token_id
+        self.pad_token_id = model.config.get_text_config().pad_token_id
         self.budget = budget
         self.shares_beginnings = shares_beginnings and can_share(model)
 

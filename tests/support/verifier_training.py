@@ -30,7 +30,19 @@ def make_tokenizer(**special) -> PreTrainedTokenizerFast:
     if "sep_token" in special:
         ends = [("[CLS]", WORDS.index("[CLS]")), ("[SEP]", WORDS.index("[SEP]"))]
         tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", **special)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, **{"pad_token": "[PAD]", "unk_token": "[UNK]", **special}
+    )
+
+
+PADDINGS = {
+    "a padding token": {"pad_token": "[PAD]"},
+    "on the left": {"pad_token": "[PAD]", "padding_side": "left"},
+    "the end token": {"pad_token": "[EOS]"},
+    "the end token on the left": {"pad_token": "[EOS]", "padding_side": "left"},
+    "no padding token": {"pad_token": None},
+}
+"""Arguments of `make_tokenizer` for the ways in which models' tokenizers pad."""
 
 
 def llama(num_labels: int = 1) -> LlamaForSequenceClassification:

@@ -46,7 +46,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
-    model = _initial_pair_verifier(context.players, context.round_index, verifier_input, tokenizer.pad_token_id)
+    model = _initial_pair_verifier(context.players, context.round_index, verifier_input)
     trainer = NoisyRewardTrainer(
         model=model,
         args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
@@ -111,23 +111,21 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
         raise ValueError(f"The verifier cannot be evaluated on D_V's held-out part: {err}{more}") from err
 
 
-def _initial_pair_verifier(players: PlayerLoader, round_index: int, verifier_input: VerifierInput, pad_token_id: int):
+def _initial_pair_verifier(players: PlayerLoader, round_index: int, verifier_input: VerifierInput):
     """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
     config = players.recipe.verifier
     dtype = players.dtype("verifier", is_precise=config.lora is None)
     last = players.last_verifier(round_index)
     if last is None:
         source, revision = players.initial_model("verifier")
-        model = load_initial_verifier(
+        return load_initial_verifier(
             source,
             revision=revision,
             dtype=dtype,
             quantization=config.quantization,
             likelihood_scale=verifier_input.likelihood_scale,
         )
-    else:
-        model, _ = load_verifier(last, dtype=dtype, is_trainable=True)
-    model.config.get_text_config().pad_token_id = pad_token_id
+    model, _ = load_verifier(last, dtype=dtype, is_trainable=True)
     return model
 
 
