@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 
 from pvg_hf.models.prover_model import load_causal_lm, load_prover
 from pvg_hf.models.score_head import draw_head
@@ -124,6 +124,26 @@ def test_adapters_that_are_passed_in_keep_a_frozen_copy_as_the_reference(prover,
     trainer.train()
     assert moved_since(trainer.model, before) == {name for name in before if ".default." in name}
     assert any(".ref." in name for name in before)
+
+
+@pytest.mark.filterwarnings("ignore:.*(tie_word_embeddings|save_embedding_layers)")
+def test_an_adapter_on_the_embedding_is_trained_and_loaded(prover, tmp_path):
+    lora = LoraConfig(r=2, target_modules=["q_proj", "embed_tokens"], task_type="CAUSAL_LM")
+    trainer = prover_trainer(prover, tmp_path, peft_config=lora)
+    before = weights_of(trainer.model)
+    trainer.train()
+    moved = moved_since(trainer.model, before)
+    assert any("embed_tokens.lora_embedding" in name for name in moved)
+    trainer.save_model(str(tmp_path / "saved"))
+    loaded, _ = load_prover(tmp_path / "saved")
+    trained = weights_of(trainer.model)
+    assert all(weight.equal(trained[name]) for name, weight in weights_of(loaded).items() if "lora" in name)
+
+
+def test_an_adapter_on_the_output_layer_is_refused(prover, tmp_path):
+    lora = LoraConfig(r=2, target_modules=["q_proj", "lm_head"], task_type="CAUSAL_LM")
+    with pytest.raises(ValueError, match="`lm_head`"):
+        prover_trainer(prover, tmp_path, peft_config=lora)
 
 
 def test_graders_read_the_text_of_conversational_solutions(prover, tmp_path):
