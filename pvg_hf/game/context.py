@@ -103,3 +103,11 @@ class PhaseContext:
         fields = {"phase": self.phase.name, "round": self.phase.round_index, "kind": kind, "message": message}
         if self.processes.is_main_process and not self.folder.has_event("alert", **fields):
             self.folder.log_event("alert", **fields)
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Alerts of this phase and its earlier starts, with `time`, `kind` and `message`; those about the Hub are left out."""
+        place = {"event": "alert", "phase": self.phase.name, "round": self.phase.round_index}
+        found = [event for event in self.folder.read_events()[0] if place.items() <= event.items()]
+        return [
+            {name: event[name] for name in ("time", "kind", "message")} for event in found if event["kind"] != "hub"
+        ]

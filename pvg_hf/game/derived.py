@@ -1,6 +1,7 @@
 """Rebuilds `state.json`, `metrics.jsonl`, the event log and the report from the finished phases."""
 
 import logging
+from typing import Any
 
 from accelerate import PartialState
 
@@ -59,8 +60,17 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         if record.sandbox is not None:
             fields["sandbox"] = record.sandbox
         if not folder.has_event("phase_finished", **fields):
-            folder.log_event("phase_finished", **fields)
+            folder.log_event("phase_finished", **fields, time=record.ended)
+        _log_alerts(folder, key, record.alerts or [])
         _log_calls(folder, key)
+
+
+def _log_alerts(folder: RunFolder, key: PhaseKey, alerts: list[dict[str, Any]]) -> None:
+    """Log a phase's alerts that the event log lacks, as it does in a run that was pulled."""
+    for alert in alerts:
+        fields = {"phase": key.name, "round": key.round_index, "kind": alert["kind"], "message": alert["message"]}
+        if not folder.has_event("alert", **fields):
+            folder.log_event("alert", **fields, time=alert["time"])
 
 
 def _log_calls(folder: RunFolder, key: PhaseKey) -> None:

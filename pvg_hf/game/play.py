@@ -179,6 +179,7 @@ def _play_phase(
             record.summary = PHASES[key.name](context, output)
             record.sandbox = take_sandbox_use(context)
             summarize_calls(context, output)
+            record.alerts = context.alerts()
         if is_main:
             write_json_lines(output / METRICS, context.metrics)
     context.processes.wait_for_everyone()

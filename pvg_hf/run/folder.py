@@ -202,7 +202,7 @@ class RunFolder:
         return any(wanted.items() <= line.items() for line in self.read_events()[0])
 
     def log_event(self, event: str, **fields: Any) -> None:
-        """Append a line with the time to `events.jsonl`."""
+        """Append a line to `events.jsonl`, with the current time unless `time` is a field; a time of `None` is not known."""
         self.event_log.append({"time": time.time(), "event": event, **fields})
 
     def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, load_judgements
@@ -34,6 +34,11 @@ RunEvent = dict[str, Any]
 _NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}
 
 _MENDED_AT_START = "Start the run again with its command: this rewrites the file."
+
+EXPECTED_ALERTS = {
+    "goodharting": "The sneaky role is trained for goodharting: the alert says when the verifier began to give way."
+}
+"""Kinds of alerts that a good game has too, each with a sentence that says so."""
 
 COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
 
@@ -64,17 +69,20 @@ class RoundData:
     """
 
     round_index: int
-    steps: pd.DataFrame
-    figures: dict[str, Figure]
-    problems: pd.DataFrame | None
-    solutions: pd.DataFrame | None
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    problems: pd.DataFrame | None = None
+    solutions: pd.DataFrame | None = None
     counts: Counter[str] = field(default_factory=Counter)
     evaluations: pd.DataFrame | None = None
     pool_scores: pd.DataFrame | None = None
 
     def figure(self, name: str) -> Figure:
-        """A figure by its key without the prefix `round/`; an empty one if the round does not have it."""
-        return self.figures.get(name, EMPTY)
+        """
+        A figure by its key without the prefix `round/`, in which `{round}` is the round's name; an empty one if the round does
+        not have it.
+        """
+        return self.figures.get(name.format(round=round_name(self.round_index)), EMPTY)
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,12 @@ class RunData:
     @property
     def finished_phases(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "phase_finished"]
+
+    @property
+    def first_round_with_alerts(self) -> int | None:
+        """The round before which alerts and times are not known, as it was published without them; `None` if all are known."""
+        without = [_round_of(event) for event in self.finished_phases if event.get("time") is None]
+        return max(without) + 1 if without else None
 
     def phase_seconds(self) -> dict[tuple[int, str], float]:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
@@ -197,6 +211,17 @@ def _load_round(
         evaluations=_read_columns(written, None) if written.is_file() else None,
         pool_scores=_read_columns(crossed, None) if crossed.is_file() else None,
     )
+
+
+def load_figures(folder: RunFolder, rounds: Iterable[int]) -> list[RoundData]:
+    """
+    Read rounds with their figures alone; those that are not evaluated are left out.
+
+    Raises:
+        DamagedFileError: if a file is damaged.
+    """
+    found = [RoundData(index, figures=_load_figures(folder.evaluation(index) / FIGURES)) for index in rounds]
+    return [data for data in found if data.figures]
 
 
 def _load_figures(path: Path) -> dict[str, Figure]:

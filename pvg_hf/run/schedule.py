@@ -157,6 +157,11 @@ class PhaseRecord:
         sandbox (`dict`, *optional*):
             What the sandbox did in the last start, if programs ran: `programs`, `cache_hits`, `seconds`, `lost_workers`, and
             `outcomes`, the number of cases by outcome.
+        ended (`float`, *optional*):
+            Unix time at which the last start ended; `None` while it runs, and in a record of an older version.
+        alerts (`list[dict]`, *optional*):
+            Alerts of a finished phase, each with `time`, `kind` and `message`; `None` in a record of an older version. They are
+            published with the phase, unlike the event log.
     """
 
     num_processes: int
@@ -164,6 +169,8 @@ class PhaseRecord:
     running_since: float | None = None
     summary: str = ""
     sandbox: dict[str, Any] | None = None
+    ended: float | None = None
+    alerts: list[dict[str, Any]] | None = None
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
@@ -201,6 +208,7 @@ def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[P
         yield record
     finally:
         record.seconds, record.running_since = earlier + time.monotonic() - started, None
+        record.ended = time.time()
         if is_main:
             _write_record(partial, record)
 

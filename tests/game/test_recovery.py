@@ -8,6 +8,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import read_record
 from tests.support.game_runs import branch_off, differing, play_in_process, prover_steps
 
 # Collapse, at the third of six steps, unless all sneaky solutions are answered and incorrect.
@@ -28,6 +29,8 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
         "of the sneaky solutions of the last 3 steps are answered and incorrect, significantly below 100%."
     )
     assert len(prover_steps(folder)) == 6
+    (recorded,) = read_record(folder.prover(0)).alerts  # which are published, unlike the event log
+    assert (recorded["kind"], recorded["message"]) == (kind, message)
 
 
 @pytest.mark.parametrize(

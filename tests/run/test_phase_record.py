@@ -49,7 +49,8 @@ def test_start_is_noted_for_the_case_of_a_kill(tmp_path):
 def test_summary_is_written_at_the_end(tmp_path):
     with recording(tmp_path, 1, is_main=True) as record:
         record.summary = "three solutions"
-    assert read_record(tmp_path) == PhaseRecord(1, record.seconds, None, "three solutions")
+    assert read_record(tmp_path) == PhaseRecord(1, record.seconds, None, "three solutions", ended=record.ended)
+    assert record.ended > 1.7e9  # seconds of this century
 
 
 def test_other_processes_write_nothing(tmp_path):

@@ -1,6 +1,7 @@
 import logging
 import re
 import shutil
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -8,15 +9,19 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines, seal
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
+from pvg_hf.evaluation.report.page import _origin
+from pvg_hf.game.derived import write_derived
 from pvg_hf.game.heldout import DegenerateVerifierError
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe
+from pvg_hf.run.schedule import read_record
 from tests.support import recall_task
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 
@@ -420,6 +425,44 @@ def test_a_run_of_an_older_version_is_continued(tmp_path, game, reference, caplo
     assert differing(folder, reference) == []
     ends = [event for event in read_json_lines(folder.events) if event["event"] == "phase_finished"]
     assert len(ends) == 10  # the reference's, and that of the last phase once more
+
+
+ALERT = {"time": 1.7e9, "kind": "goodharting", "message": "Step 4: the score gap fell."}
+
+
+def pulled(finished, output_dir, *, ended=1.7e9 + 60, alerts=(ALERT,)):
+    """A copy of a run without its event log, as it is pulled; its first prover has alerts."""
+    folder = copy_until(finished, output_dir, "round-001/verifier")
+    folder.events.unlink()
+    for file in folder.root.glob("*/*/phase.json"):
+        is_prover = file.parent == folder.prover(0)
+        known = None if alerts is None else list(alerts) if is_prover else []
+        write_json(file, seal({**asdict(read_record(file.parent)), "ended": ended, "alerts": known}))
+    return folder
+
+
+def test_a_pulled_run_has_the_alerts_and_times_of_its_earlier_rounds(tmp_path, game, reference):
+    folder = pulled(reference, tmp_path)
+    recipe = load_recipe(game())
+    for _ in range(2):  # the second time adds nothing
+        write_derived(recipe, folder)
+        run = load_run(folder.root)
+        assert len(run.alerts) == 1
+        assert run.alerts[0].items() >= {"event": "alert", "phase": "prover", "round": 0, **ALERT}.items()
+        assert [event["time"] for event in run.finished_phases] == [1.7e9 + 60] * len(run.finished_phases)
+        assert run.first_round_with_alerts is None
+    origin = _origin(run)
+    assert origin["Played"].startswith("2023-11-14 22:")
+    assert origin["Played"].endswith("to 2023-11-14 22:14 UTC")
+
+
+def test_a_run_that_was_published_without_alerts_says_which_are_not_known(tmp_path, game, reference):
+    folder = pulled(reference, tmp_path, ended=None, alerts=None)
+    write_derived(load_recipe(game()), folder)
+    folder.log_event("pulled", run="ana/game", round=0)
+    run = load_run(folder.root)
+    assert (run.alerts, run.first_round_with_alerts) == ([], 1)
+    assert _origin(run)["Played"].endswith("; when the rounds before round 1 were played is not known")
 
 
 @pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])

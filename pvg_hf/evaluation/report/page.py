@@ -161,16 +161,23 @@ def _headings(page: Markup) -> list[tuple[str, Markup]]:
 
 def _origin(run: RunData) -> dict[str, str]:
     """Dates and versions of the run, by heading."""
-    times = [event["time"] for event in run.events if "time" in event]
-    days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in times]
+    known = [event for event in run.events if event.get("time") is not None]
+    # Not in the order of the log: a run that was pulled logs its earlier events again.
+    ends = [*(event["time"] - event.get("seconds", 0) for event in known), *(event["time"] for event in known)]
+    days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in sorted(ends)]
     environment = run.environment
     versions = [f"{name} {version}" for name, version in environment.get("versions", {}).items() if name in _NAMED]
     commit = environment.get("git_revision")
     lines = {
-        "Played": f"{days[0]} to {days[-1]} UTC" if days else "",
+        "Played": f"{days[0]} to {days[-1]} UTC{_unknown_times(run)}" if days else "",
         "With": ", ".join([*versions, *([f"commit {commit[:10]}"] if commit else [])]),
     }
     return {name: text for name, text in lines.items() if text}
+
+
+def _unknown_times(run: RunData) -> str:
+    first = run.first_round_with_alerts
+    return "" if first is None else f"; when the rounds before round {first} were played is not known"
 
 
 def describe_rewards(recipe: Recipe) -> str:
