@@ -54,7 +54,8 @@ class Watchdogs:
         num_steps (`int`):
             Planned steps with figures: the phase's batches.
         sneaky_groups (`int`):
-            Groups of sneaky solutions per step. A group's solutions may all be alike, so that it counts as one observation.
+            Groups of sneaky solutions per step; 0 if the sneaky role is not trained. A group's solutions may all be alike, so that
+            it counts as one observation.
         fixed (`Mapping[str, float]`, *optional*):
             Means of a role that is not trained in this phase; its `score/helpful_correct` is used for the score gap.
     """
@@ -89,7 +90,8 @@ class Watchdogs:
         reasons = [*self._test_gap(figures), *self._test_ranks(figures)]
         if reasons and not self.is_goodharting and self.config.goodharting != "off":
             self.is_goodharting = True
-            self._alert("goodharting", f"Step {step}: {reasons[0]}.")
+            # The sneaky role is trained for it; in a training of the helpful role alone it is a fault.
+            self._alert("goodharting" if self._sneaky_groups else "helpful_goodharting", f"Step {step}: {reasons[0]}.")
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
         return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
 

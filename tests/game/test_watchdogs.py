@@ -102,6 +102,13 @@ def test_goodharting_is_a_falling_gap_with_rising_exploits(gap, exploits, is_rep
     assert [kind for kind, _ in watched.alerts] == ["goodharting"] * is_reported
 
 
+def test_goodharting_of_the_helpful_role_alone_has_a_name_of_its_own():
+    """The sneaky role is trained to rank mistakes above correct solutions; in a helpful training nothing is."""
+    watched = Watched(sneaky_groups=0)
+    watched.update(score_correctness_correlation=[-0.9, -0.8, -0.85, -0.95])
+    assert [kind for kind, _ in watched.alerts] == ["helpful_goodharting"]
+
+
 def test_trend_of_the_whole_phase_is_seen_at_its_end():
     """The halves are too noisy by themselves."""
     noise = [0.3, -0.3, 0.3, -0.3, 0.3, -0.3, 0.3, -0.3]

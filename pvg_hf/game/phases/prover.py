@@ -299,7 +299,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -
         config,
         context.alert,
         num_steps=prover.num_batches,
-        sneaky_groups=prover.prompts_per_step // len(sub_phase.roles),
+        sneaky_groups=prover.prompts_per_step // len(sub_phase.roles) if Role.SNEAKY in sub_phase.roles else 0,
         fixed=fixed.deciding,
     )
     parity = ParityClock(context.recipe.stopping, prover, fixed.clean)
