@@ -13,6 +13,7 @@ from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.tables import rounds_table
+from pvg_hf.evaluation.verifier_verdict import compare_verifiers
 from pvg_hf.run.read import RunData
 from space_app.events import SLOW
 from space_app.render import heading, notice, render
@@ -91,14 +92,20 @@ def _show_rounds(data: RunData) -> str:
 
 
 def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> str:
-    sides = solutions_of(run.data(), our_round), solutions_of(other.data(), their_round)
+    data = run.data()
+    sides = solutions_of(data, our_round), solutions_of(other.data(), their_round)
     if None in sides:
         return notice("One of the rounds is not evaluated yet.", kind="problem")
     compared = compare_rounds(*sides)
     ours, theirs = f"{run.name}, round {our_round}", f"{other.name}, round {their_round}"
     is_paired = any(figure.num_shared for figure in compared)
     table = comparison_table(compared, ours, theirs)
-    return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired)
+    # Verifiers of one run have scored the same pools.
+    is_one_run = run.folder.root == other.folder.root and our_round != their_round
+    statements = (
+        compare_verifiers(data.evaluated, *sorted((our_round, their_round), reverse=True)) if is_one_run else []
+    )
+    return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired, statements=statements)
 
 
 def _write_csv(data: RunData, path: Path) -> str:

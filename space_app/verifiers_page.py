@@ -9,6 +9,7 @@ from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.plots import plot_pool_matrix, plot_roc
 from pvg_hf.evaluation.report.pool_tables import pools_tables
 from pvg_hf.evaluation.report.tables import acceptance_tables
+from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.run.read import RunData
 from space_app.events import SLOW
 from space_app.render import heading, notice, render
@@ -45,5 +46,9 @@ def _show_verifiers(data: RunData, run: OpenRun) -> str:
     plots = [plot for make_plot in VERIFIER_PLOTS if (plot := make_plot(data)) is not None]
     tables = {**pools_tables(data), **acceptance_tables(data)}
     return render(
-        "verifiers", images=[embed(plot, plot.to_png()) for plot in plots], tables=tables, folder=run.folder.root
+        "verifiers",
+        statements=verifier_statements(data.evaluated),
+        images=[embed(plot, plot.to_png()) for plot in plots],
+        tables=tables,
+        folder=run.folder.root,
     )

@@ -4,6 +4,7 @@ import pandas as pd
 
 from pvg_hf.evaluation.comparison import ComparedFigure
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.run.file_names import JUDGING
 from pvg_hf.run.read import RoundData, RunData
 
@@ -14,8 +15,9 @@ _HEADINGS = {
     "valid_sneaky": "sneaky valid mistakes",
     "failed/helpful": "helpful failed",
     "failed/sneaky": "sneaky failed",
-    "completeness": "completeness",
-    "soundness": "soundness",
+    OWN_ACCEPTED: "own prover's sneaky mistakes accepted at 95 % completeness",
+    "completeness": "completeness, own threshold",
+    "soundness": "soundness, own threshold",
 }
 
 

@@ -8,8 +8,9 @@ import pandas as pd
 
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.intervals import rate_difference
+from pvg_hf.evaluation.intervals import difference_of_ends, rate_difference
 from pvg_hf.evaluation.role_figures import has_failed, is_valid_mistake, scored_rows
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, accepted_rows
 from pvg_hf.run.read import RoundData
 
 Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
@@ -22,11 +23,12 @@ class ComparedFigure:
 
     Args:
         name (`str`):
-            Key of the figure, without `round/`.
+            Key of the figure for [`~pvg_hf.run.read.RoundData.figure`].
         ours ([`Figure`]), theirs ([`Figure`]):
             The figure of each round.
         difference ([`Figure`]):
-            Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]).
+            Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that of the share
+            accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`].
         num_shared (`int`):
             Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
     """
@@ -59,7 +61,11 @@ def _compare(name: str, ours: RoundData, theirs: RoundData, trials: Callable[[Ro
     difference, num_shared = EMPTY, 0
     if ours.solutions is not None and theirs.solutions is not None:
         sides = trials(ours), trials(theirs)
-        difference = rate_difference(*sides[0], *sides[1])
+        # The threshold of a share accepted at a completeness is uncertain too, which trials do not show.
+        if name == OWN_ACCEPTED:
+            difference = difference_of_ends(ours.figure(name), theirs.figure(name))
+        else:
+            difference = rate_difference(*sides[0], *sides[1])
         num_shared = len(np.intersect1d(sides[0][1].astype(str), sides[1][1].astype(str)))
     return ComparedFigure(name, ours.figure(name), theirs.figure(name), difference, num_shared)
 
@@ -85,6 +91,12 @@ def _valid_sneaky(data: RoundData) -> Trials:
     return _trials(rows, is_valid_mistake(rows))
 
 
+def _accepted(data: RoundData) -> Trials:
+    rows = accepted_rows(scored_rows(data.solutions))
+    mistakes = rows[~rows["correct"].astype(bool)]
+    return _trials(mistakes, mistakes["accepted"])
+
+
 def _completeness(data: RoundData) -> Trials:
     rows = scored_rows(_role_rows(data, Role.HELPFUL))
     rows = rows[rows["correct"].astype(bool)]
@@ -103,6 +115,7 @@ _TRIALS: dict[str, Callable[[RoundData], Trials]] = {
     "valid_sneaky": _valid_sneaky,
     "failed/helpful": _failures(Role.HELPFUL),
     "failed/sneaky": _failures(Role.SNEAKY),
+    OWN_ACCEPTED: _accepted,
     "completeness": _completeness,
     "soundness": _soundness,
 }

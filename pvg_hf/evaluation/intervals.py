@@ -106,6 +106,20 @@ def rate_difference(
     return Figure(value, value - below, value + above, num_problems)
 
 
+def difference_of_ends(ours: Figure, theirs: Figure) -> Figure:
+    """
+    Return the difference of two figures whose resamples are not known together, with the ends of both intervals.
+
+    Its interval is too wide: it excludes 0 exactly if the two do not overlap. `n` is the smaller one.
+    """
+    if ours.value is None or theirs.value is None:
+        return EMPTY
+    value, n = ours.value - theirs.value, min(ours.n, theirs.n)
+    if ours.low is None or theirs.low is None:
+        return Figure(value, None, None, n)
+    return Figure(value, ours.low - theirs.high, ours.high - theirs.low, n)
+
+
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
     """
     Return the number of independent trials with the same information about a share as these problems (Korn & Graubard

@@ -23,6 +23,9 @@ from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 COMPLETENESS = 0.95
 """Share of the helpful correct solutions of a pool that every verifier accepts in the comparison."""
 
+OWN_ACCEPTED = "pools/accepted/{round}/{round}"
+"""Figure of a round's verifier on its own prover's pool (see [`pool_figures`]), for [`~pvg_hf.run.read.RoundData.figure`]."""
+
 
 def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """

@@ -15,6 +15,7 @@ from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import EXPECTED_ALERTS
 from pvg_hf.run.resume import TRAINING, check_same_recipe
 from pvg_hf.run.schedule import PhaseKey, partial_of, read_record, schedule, unfinished
 
@@ -170,7 +171,8 @@ def _table(phases: list[PhaseStatus]) -> Iterator[str]:
 
 def _describe_alert(alert: dict[str, Any]) -> str:
     place = PhaseKey(str(alert.get("phase")), alert.get("round"))
-    return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}"
+    note = EXPECTED_ALERTS.get(alert.get("kind"))
+    return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}{f' {note}' if note else ''}"
 
 
 def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:

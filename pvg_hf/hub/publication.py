@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
@@ -23,9 +22,10 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.run.file_names import FIGURES, JUDGEMENT, ROUND_FOLDERS
+from pvg_hf.run.file_names import JUDGEMENT, ROUND_FOLDERS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folders
+from pvg_hf.run.read import RoundData, load_figures
 
 Files = dict[str, Source]
 
@@ -108,10 +108,9 @@ class Publication:
         base = self.repos.base(player) if self.has_base_repo(player) else None
         return published_base(file.read_bytes(), base, self.tag)
 
-    def figures(self) -> list[dict[str, dict[str, Any]]]:
-        """The figures of each round up to this one, each with `value`, `low`, `high` and `n`."""
-        files = [self.folder.evaluation(k) / FIGURES for k in range(self.round_index + 1)]
-        return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    def figures(self) -> list[RoundData]:
+        """The figures of each round up to this one."""
+        return load_figures(self.folder, range(self.round_index + 1))
 
     def player(self, kind: str) -> PlayerConfig:
         """Section of a player in this round's recipe."""

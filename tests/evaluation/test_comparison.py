@@ -20,7 +20,7 @@ def compared(ours, theirs):
 def test_the_differences_are_those_of_the_rounds_own_figures(rounds):
     ours, theirs = rounds[1], rounds[0]
     found = compared(ours, theirs)
-    assert len(found) == 7
+    assert len(found) == 8
     for name, figure in found.items():
         assert (figure.ours, figure.theirs) == (ours.figure(name), theirs.figure(name))
         assert figure.difference.value == pytest.approx(figure.ours.value - figure.theirs.value)

@@ -169,7 +169,10 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
     silent = replace(recipe, logging=replace(recipe.logging, report=False))
     assert "Report      none, by `logging.report`" in describe_status(silent, SCRIPT_LINE)
     assert f"Helpful     {folder.prover(0) / 'best-helpful'}" in text
-    assert "Alert in round-000/prover (goodharting): Step 12: the gap closes." in text
+    assert (
+        "Alert in round-000/prover (goodharting): Step 12: the gap closes. The sneaky role is trained for goodharting: the alert says when the "
+        "verifier began to give way."
+    ) in " ".join(text.split())
 
 
 def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):

@@ -21,12 +21,14 @@ from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DIGESTS, read_json
 from pvg_hf.core.project import PROJECT_URL
 from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.hub.cards.dataset import PAIR_MEANINGS, SOLUTION_MEANINGS
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import load_figures
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task
 from tests.support.hub_client import ClientError
@@ -107,9 +109,21 @@ def test_every_card_links_to_the_project(cards):
 
 
 def test_results_are_a_model_index(cards, client, reference):
+    """Without figures at a verifier's own threshold: soundness alone praises a verifier that rejects everything."""
     figures = read_json(reference.evaluation(1) / "metrics.json")
     results = dict(client("model_index", f"{OWNER}/game-verifier", "round-001"))
-    assert results["soundness"] == pytest.approx(figures["round/soundness"]["value"], abs=1e-4)
+    assert results["pair accuracy, held-out"] == pytest.approx(
+        figures["round/verifier_pair_accuracy"]["value"], abs=1e-4
+    )
+    assert not [name for name in results if "soundness" in name or "completeness" in name]
+
+
+@pytest.mark.parametrize("name", ["game-prover", "game-verifier"])
+def test_a_card_says_of_the_verifier_what_the_report_says(name, cards, reference):
+    statements = verifier_statements(load_figures(reference, range(2)))
+    assert len(statements) >= 2
+    for statement in statements:
+        assert f"- **{statement.subject}:** {statement.text}" in cards[name]
 
 
 def test_no_path_of_this_machine_is_in_a_card(cards, player):

@@ -2,10 +2,9 @@
 
 import re
 
-from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.figure import Figure
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
-from pvg_hf.evaluation.verifiers_by_pools import own_verifier
 from pvg_hf.run.read import RunData
 
 # Name of the figure, and heading of its table.
@@ -49,26 +48,6 @@ def _table(cells: dict[tuple[int, int], Figure]) -> Table:
 def pool_heading(pool: int) -> str:
     """Return `base prover`, or `prover 0` for that of round 0."""
     return "base prover" if pool == BASE_ROUND else f"prover {pool}"
-
-
-def robustness_change(run: RunData) -> tuple[int, Figure, Figure, Figure] | None:
-    """
-    The last verifier against the first on the first pool that both judge.
-
-    Returns:
-        `tuple`: the pool, the shares of its sneaky mistakes that the last and its own verifier accept, and their
-        difference; `None` if there is no such pool.
-    """
-    accepted, changes = pool_cells(run, "accepted"), pool_cells(run, "accepted_change")
-    if not run.evaluated:
-        return None
-    last = run.evaluated[-1].round_index
-    pool = next(
-        (pool for verifier, pool in sorted(changes) if verifier == last > own_verifier(pool) and pool >= 0), None
-    )
-    if pool is None:
-        return None
-    return pool, accepted[last, pool], accepted.get((pool, pool), EMPTY), changes[last, pool]
 
 
 def _round(name: str) -> int:

@@ -1,13 +1,19 @@
 """The report's summary: the findings of a run as sentences."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.report.plots.best_of_n_curves import PREFIX, sizes
-from pvg_hf.evaluation.report.pool_tables import robustness_change
 from pvg_hf.evaluation.report.tables import count_noun
-from pvg_hf.run.read import RoundData, RunData
+from pvg_hf.evaluation.verifier_verdict import (
+    Statement,
+    compare_figures,
+    overlap,
+    percent,
+    points,
+    read_change,
+    verifier_statements,
+)
+from pvg_hf.run.read import EXPECTED_ALERTS, RoundData, RunData
 
 
 def describe_progress(run: RunData) -> str:
@@ -31,48 +37,24 @@ def _steps_so_far(run: RunData, event: dict) -> str:
     return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"
 
 
-MIN_ELIGIBLE = 30  # problems; with fewer, best-of-n is not summarized
-
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
 
-MIN_PROBLEMS = 10  # problems; with fewer, a change is reported as "too few problems"
-
-
-@dataclass(frozen=True)
-class Statement:
-    """
-    A finding of the report, in words, with links to the sections that explain it.
-
-    Args:
-        mark (`str`):
-            `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheet and
-            is also shown as a word.
-        subject (`str`), text (`str`):
-            Subject of the finding, and the finding.
-        links (`dict[str, str]`, *optional*):
-            Links shown before the text: their words, and the id of the section that explains them.
-    """
-
-    mark: str
-    subject: str
-    text: str
-    links: dict[str, str] = field(default_factory=dict)
+UNKNOWN_ALERTS = "Alerts before round {} are not known: these rounds were pulled from a publication without them."
 
 
 def write_verdict(run: RunData) -> list[Statement]:
-    """Findings up to the last evaluated round, the most important first."""
+    """Findings up to the last evaluated round: what the last verifier is worth first, then the provers."""
     if not run.evaluated:
         return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alert_statement(run)]
     last = run.evaluated[-1]
     return [
+        *verifier_statements(run.evaluated),
         _helpful_statement(last),
         *_best_helpful_statements(last),
         *_implicit_statements(last),
         _sneaky_statement(last),
-        *_robustness_statements(run),
-        _exploit_statement(run),
         *_parity_statements(run),
-        *_choice_statements(run),
+        *_answer_statements(run),
         _pair_statement(run),
         *_role_statements(last),
         *_author_statements(last),
@@ -80,29 +62,14 @@ def write_verdict(run: RunData) -> list[Statement]:
     ]
 
 
-def percent(figure: Figure) -> str:
-    """Format a rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
-    if figure.value is None:
-        return "unknown (no solution)"
-    interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
-    return f"{100 * figure.value:.1f} %{interval} (n={figure.n:,})"
-
-
-def _points(figure: Figure) -> str:
-    if figure.value is None:
-        return "unknown"
-    interval = "" if figure.low is None else f" [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
-    return f"{100 * figure.value:+.1f} points{interval}"
-
-
 def _helpful_statement(last: RoundData) -> Statement:
     change = last.figure("accuracy_change/helpful")
-    mark, words = _read_change(change, better="more accurate", worse="less accurate", other="the base")
+    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
     return Statement(
         mark,
         "Helpful prover",
         f"correct on {percent(last.figure('accuracy/helpful'))} after round {last.round_index}; the base prover in that "
-        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {_points(change)}: {words}.",
+        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {points(change)}: {words}.",
     )
 
 
@@ -111,12 +78,12 @@ def _best_helpful_statements(last: RoundData) -> list[Statement]:
     change = last.figure("accuracy_change/best_helpful")
     if change.value is None:
         return []
-    mark, words = _read_change(change, better="more accurate", worse="less accurate", other="the base")
+    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
     return [
         Statement(
             mark,
             "Kept helpful checkpoint",
-            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {_points(change)}: {words}.",
+            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {points(change)}: {words}.",
         )
     ]
 
@@ -126,7 +93,7 @@ def _implicit_statements(last: RoundData) -> list[Statement]:
     base, now = last.figure("base_implicit_share/helpful"), last.figure("implicit_share/helpful")
     if base.value is None or now.value is None:
         return []
-    mark, words = _compare(base, now, rise=("bad", "more"), fall=("good", "less"))
+    mark, words = compare_figures(base, now, rise=("bad", "more"), fall=("good", "less"))
     return [
         Statement(
             mark,
@@ -141,12 +108,14 @@ def _implicit_statements(last: RoundData) -> list[Statement]:
 def _sneaky_statement(last: RoundData) -> Statement:
     # Only valid mistakes count: a solution without an answer is wrong, but misleads nobody.
     change = last.figure("valid_sneaky_change")
-    mark, words = _read_change(change, better="more often wrong", worse="less often wrong", other="the base")
+    mark, words = read_change(
+        change, rise=("good", "more often wrong"), fall=("bad", "less often wrong"), other="the base"
+    )
     return Statement(
         mark,
         "Sneaky prover",
         f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
-        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {_points(change)}: {words}. Failed "
+        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {points(change)}: {words}. Failed "
         f"solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's {percent(last.figure('base_failed/sneaky'))}. "
         f"{_persuasion_words(last)}",
     )
@@ -156,41 +125,9 @@ def _persuasion_words(last: RoundData) -> str:
     change = last.figure("score_change/sneaky_incorrect")
     if change.low is None:
         return "How well its incorrect solutions score against the base's is unknown."
-    _, words = _read_change(change, better="higher", worse="lower", other="those")
+    _, words = read_change(change, rise=("", "higher"), fall=("", "lower"), other="those")
     interval = f"{change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
     return f"Its incorrect solutions score {interval} against the base's: {words}."
-
-
-def _robustness_statements(run: RunData) -> list[Statement]:
-    # On the same solutions: the next statement compares each verifier with another prover.
-    found = robustness_change(run)
-    if found is None:
-        return []
-    pool, last, own, change = found
-    mark, words = _read_change(change, better="more", worse="fewer", other="before")
-    mark = {"good": "bad", "bad": "good"}.get(mark, mark)
-    return [
-        Statement(
-            mark,
-            "Later verifier, same mistakes",
-            f"the verifier of round {run.evaluated[-1].round_index} accepts {percent(last)} of the sneaky mistakes of round {pool}'s "
-            f"prover, and that of round {pool} accepted {percent(own)}, each at the threshold where it accepts 95 % of the helpful correct "
-            f"solutions. Change {_points(change)}: {words}.",
-        )
-    ]
-
-
-def _exploit_statement(run: RunData) -> Statement:
-    first, last = run.evaluated[0].figure("exploit_rate"), run.evaluated[-1].figure("exploit_rate")
-    text = f"the verifier accepts {percent(last)} of the sneaky incorrect solutions in round {run.evaluated[-1].round_index}"
-    if len(run.evaluated) == 1:
-        return Statement("plain", "Verifier fooled", f"{text}.")
-    mark, words = _compare(first, last, rise=("bad", "more"), fall=("good", "fewer"))
-    return Statement(
-        mark,
-        "Verifier fooled",
-        f"{text}, and accepted {percent(first)} in round {run.evaluated[0].round_index}: {words}.",
-    )
 
 
 def _parity_statements(run: RunData) -> list[Statement]:
@@ -216,18 +153,27 @@ def _describe_parity(data: RoundData, max_steps: int) -> str:
     return f"not in round {data.round_index} within {step.n} steps{left}"
 
 
-def _choice_statements(run: RunData) -> list[Statement]:
-    # The largest n for which both the first and the last round have enough problems.
-    first, last = run.evaluated[0], run.evaluated[-1]
-    eligible = [n for n in sizes(last) if min(data.figure(f"{PREFIX}{n}").n for data in (first, last)) >= MIN_ELIGIBLE]
-    if not eligible:
+def _answer_statements(run: RunData) -> list[Statement]:
+    last = run.evaluated[-1]
+    gain = last.figure("answers/gain")
+    if gain.value is None:
         return []
-    name = f"{PREFIX}{eligible[-1]}"
-    shares = ", ".join(f"{percent(data.figure(name))} (round {data.round_index})" for data in run.evaluated)
-    mark, words = "plain", "one round shows no trend"
-    if len(run.evaluated) > 1:
-        mark, words = _compare(first.figure(name), last.figure(name), rise=("good", "higher"), fall=("bad", "lower"))
-    return [Statement(mark, f"Balanced best-of-{eligible[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
+    mark, words = read_change(
+        gain, rise=("good", "more often right"), fall=("bad", "less often right"), other="the first solution"
+    )
+    choice, vote = last.figure("answers/best"), last.figure("answers/majority")
+    beaten, _ = compare_figures(vote, choice, rise=("good", ""), fall=("bad", ""))
+    mark = "bad" if beaten == "bad" else mark
+    number = run.recipe.for_round(last.round_index).mint.test_solutions_per_problem
+    return [
+        Statement(
+            mark,
+            f"The verifier's choice of {number} solutions",
+            f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most frequent answer, without "
+            f"a verifier, on {percent(vote)}{', clearly more often' if beaten == 'bad' else ''}. Choice less first {points(gain)}: {words}.",
+            {"answers": "answers"},
+        )
+    ]
 
 
 def _pair_statement(run: RunData) -> Statement:
@@ -257,8 +203,8 @@ def _role_statements(last: RoundData) -> list[Statement]:
 
 def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, described: str) -> Statement:
     """Compare the same kind of solution between the roles, and two kinds within the sneaky role."""
-    roles_differ = not _overlap(helpful, sneaky)  # by the role, or because its mistakes are easier to see
-    checks = spared.value > sneaky.value and not _overlap(sneaky, spared)
+    roles_differ = not overlap(helpful, sneaky)  # by the role, or because its mistakes are easier to see
+    checks = spared.value > sneaky.value and not overlap(sneaky, spared)
     return Statement(
         "plain" if roles_differ else "good" if checks else "open",
         "Checking, or recognising the role",
@@ -267,10 +213,6 @@ def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, 
         f"role's {good} ones it accepts {percent(spared)}: {'clearly more' if checks else 'not clearly more'}.",
         {"by role": "roles"},
     )
-
-
-def _overlap(one: Figure, other: Figure) -> bool:
-    return one.low <= other.high and other.low <= one.high
 
 
 def _author_statements(last: RoundData) -> list[Statement]:
@@ -294,26 +236,15 @@ def _author_statements(last: RoundData) -> list[Statement]:
 
 
 def _alert_statement(run: RunData) -> Statement:
-    lost = f" {LOST_EVENTS.format(run.num_lost_events)}" if run.num_lost_events else ""
-    if not run.alerts:
-        return Statement("open" if lost else "plain", "Alerts", f"none.{lost}")
     kinds = Counter(alert["kind"] for alert in run.alerts)
+    known_from = run.first_round_with_alerts
+    notes = [
+        *([LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []),
+        *([UNKNOWN_ALERTS.format(known_from)] if known_from is not None else []),
+    ]
+    is_bad = bool(kinds.keys() - EXPECTED_ALERTS.keys())
+    mark = "bad" if is_bad else "open" if notes else "plain"
+    found = [] if kinds else ["none."]
+    expected = [note for kind, note in EXPECTED_ALERTS.items() if kind in kinds]
     links = {f"{kind.replace('_', ' ')} ({number})": f"alert-{kind}" for kind, number in kinds.items()}
-    return Statement("bad", "Alerts", lost.strip(), links)
-
-
-def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tuple[str, str]:
-    """Mark and words for a change. Its `n` counts problems."""
-    if change.n < MIN_PROBLEMS:
-        return "open", f"too few problems (n={change.n}) to tell"
-    if change.low is None or change.low <= 0 <= change.high:  # the 95 % interval contains "no change"
-        return "open", f"not clearly different from {other}"
-    return ("good", f"clearly {better} than {other}") if change.low > 0 else ("bad", f"clearly {worse} than {other}")
-
-
-def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
-    # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
-    if first.low is None or last.low is None or _overlap(first, last):
-        return "open", "no clear change (the intervals overlap)"
-    mark, word = rise if last.value > first.value else fall
-    return mark, f"clearly {word} (the intervals do not overlap)"
+    return Statement(mark, "Alerts", " ".join([*found, *expected, *notes]), links)

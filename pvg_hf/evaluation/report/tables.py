@@ -14,6 +14,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.selective import THRESHOLDS
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES
 from pvg_hf.run.read import RoundData, RunData
 
@@ -121,8 +122,9 @@ ROUND_COLUMNS = (
     ("AUC, held-out", "verifier_auc", None, 3),
     ("Youden J, held-out", "verifier_youden_j", None, 3),
     ("calibration error", "verifier_calibration_error", None, 3),
-    ("completeness", "completeness", None, 3),
-    ("soundness", "soundness", None, 3),
+    ("own prover's mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, 3),
+    ("completeness, own threshold", "completeness", None, 3),
+    ("soundness, own threshold", "soundness", None, 3),
     ("score gap", "score_gap", None, 2),
     ("parity at step", "parity_step", None, 0),
     ("gap to parity", "parity_gap", None, 2),

@@ -16,7 +16,8 @@ from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.text_novelty import new_text_figures
-from pvg_hf.evaluation.verifiers_by_pools import pool_figures
+from pvg_hf.evaluation.verifier_verdict import verifier_statements
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, pool_figures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.pool_scores import read_test_rows, score_pools
 from pvg_hf.game.verifier_kinds import verifier_kind
@@ -33,6 +34,7 @@ from pvg_hf.run.file_names import (
     pool_test_file,
 )
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import RoundData, load_figures
 from pvg_hf.tasks import Task
 
 
@@ -74,9 +76,19 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         answering = fit_answers(folder, round_index, context.problems.task)
         write_json(output / ANSWERING, None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
+    return _summarize(
+        folder, RoundData(round_index, figures={key.removeprefix("round/"): figures[key] for key in figures})
+    )
+
+
+def _summarize(folder: RunFolder, data: RoundData) -> str:
+    """One line, with what the report says is not as hoped of the verifier."""
+    statements = verifier_statements([*load_figures(folder, range(data.round_index)), data])
+    bad = ", ".join(statement.subject for statement in statements if statement.mark == "bad")
     return (
-        f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
-        f"soundness {figures['round/soundness']}"
+        f"helpful accuracy {data.figure('accuracy/helpful')}, sneaky accuracy {data.figure('accuracy/sneaky')}; the verifier on its "
+        f"own prover: pair accuracy {data.figure('test_pair_accuracy')}, accepts {data.figure(OWN_ACCEPTED)} of the sneaky mistakes at 95 % "
+        f"completeness{f'; not as hoped: {bad}' if bad else ''}"
     )
 
 

@@ -1,53 +1,63 @@
 """Facts for a round's cards, from its recipe and its figures: tables, metadata and descriptions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from huggingface_hub import EvalResult
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.figure import EMPTY
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.data.schema import round_name
+from pvg_hf.evaluation.verifier_verdict import verifier_statements
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import RoundData
 
-Figures = Mapping[str, Mapping[str, Any]]
 # Heading, key after `round/`, key of the base prover (if any), name of the metric on the Hub (if any).
 PROVER_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", "accuracy"),
     ("best helpful checkpoint", "accuracy/best_helpful", None, "accuracy"),
     ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", "accuracy"),
     ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", None),
-    ("sneaky mistakes accepted", "exploit_rate", None, None),
+    ("sneaky mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, None),
 )
 VERIFIER_COLUMNS = (
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, "accuracy"),
     ("AUC, held-out", "verifier_auc", None, "roc_auc"),
     ("pair accuracy, this round's prover", "test_pair_accuracy", None, "accuracy"),
-    ("completeness", "completeness", None, "recall"),
-    ("soundness", "soundness", None, "recall"),
+    ("its sneaky mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, None),
+    ("completeness, own threshold", "completeness", None, None),
+    ("soundness, own threshold", "soundness", None, None),
 )
 CARD_COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
-def rounds_markdown(figures: Sequence[Figures], player: str) -> str:
+def rounds_markdown(rounds: Sequence[RoundData], player: str) -> str:
     """Markdown table of figures: one row per round, and one for the base prover if it has figures."""
     columns = CARD_COLUMNS[player]
     rows = [["", *(heading for heading, *_ in columns)]]
     if any(base for _, _, base, _ in columns):
-        rows.append(["base", *(_show(figures[0], base) for _, _, base, _ in columns)])
-    for index, of_round in enumerate(figures):
-        rows.append([f"round {index}", *(_show(of_round, key) for _, key, _, _ in columns)])
+        rows.append(["base", *(_show(rounds[0], base) for _, _, base, _ in columns)])
+    rows += [[f"round {data.round_index}", *(_show(data, key) for _, key, _, _ in columns)] for data in rounds]
     return markdown_table(rows)
 
 
-def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset: str) -> list[EvalResult]:
+def findings_markdown(rounds: Sequence[RoundData]) -> str:
+    """Markdown list of the report's statements on the last round's verifier."""
+    return "\n".join(
+        f"- **{found.subject}:** {found.text}{f' ({found.tag})' if found.tag else ''}"
+        for found in verifier_statements(rounds)
+    )
+
+
+def eval_results(rounds: Sequence[RoundData], player: str, *, task: str, dataset: str) -> list[EvalResult]:
     """Figures of the last round for the Hub's `model-index`; only those with a metric that the Hub knows."""
-    tag = round_name(len(figures) - 1)
+    tag = round_name(rounds[-1].round_index)
     return [
         EvalResult(
             task_type=TASK_TYPES[player],
@@ -57,13 +67,13 @@ def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset:
             dataset_revision=tag,
             metric_type=metric,
             metric_name=heading,
-            metric_value=round(figure["value"], 4),
-            metric_args={"interval": 0.95, "low": figure["low"], "high": figure["high"], "n": figure["n"]},
+            metric_value=round(figure.value, 4),
+            metric_args={"interval": 0.95, "low": figure.low, "high": figure.high, "n": figure.n},
             source_name=f"evaluation of {tag}",
             source_url=f"https://huggingface.co/datasets/{dataset}/blob/{tag}/evaluation/{tag}/metrics.json",
         )
         for heading, key, _, metric in CARD_COLUMNS[player]
-        if metric and (figure := figures[-1].get(f"round/{key}", {})).get("value") is not None
+        if metric and (figure := rounds[-1].figure(key)).value is not None
     ]
 
 
@@ -116,9 +126,9 @@ def license_of(recipe: Recipe, stated: str | None) -> str | None:
     return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
 
 
-def _show(figures: Figures, key: str | None) -> str:
-    figure = figures.get(f"round/{key}") if key else None
-    if figure is None or figure["value"] is None:
+def _show(data: RoundData, key: str | None) -> str:
+    figure = data.figure(key) if key else EMPTY
+    if figure.value is None:
         return "\N{EN DASH}"
-    interval = "" if figure["low"] is None else f" [{figure['low']:.3f}, {figure['high']:.3f}]"
-    return f"{figure['value']:.3f}{interval}, n={figure['n']:,}"
+    interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
+    return f"{figure.value:.3f}{interval}, n={figure.n:,}"

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.evaluation.report.statements import percent, write_verdict
+from pvg_hf.evaluation.report.statements import write_verdict
+from pvg_hf.evaluation.verifier_verdict import percent, verifier_statements
 from pvg_hf.run.read import load_run
 
 
@@ -66,41 +67,86 @@ def test_a_sneaky_prover_that_stopped_answering_is_reported(run):
     assert "clearly less often wrong than the base" in statement.text
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "mark", "words"),
-    [
-        (Figure(0.8, 0.7, 0.9, 50), Figure(0.2, 0.1, 0.3, 50), "good", "clearly fewer"),
-        (Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), "bad", "clearly more"),
-        (Figure(0.2, 0.1, 0.3, 50), Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
-        (EMPTY, Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
-    ],
-    ids=["fewer", "more", "intervals overlap", "first unknown"],
-)
-def test_exploits_of_the_first_and_the_last_round_are_compared(run, first, last, mark, words):
-    statement = said(with_figures(run, {"exploit_rate": first}, {"exploit_rate": last}), "Verifier fooled")
-    assert statement.mark == mark
-    assert words in statement.text
-
-
-def test_best_of_n_is_reported_for_the_largest_n_with_enough_problems(run):
-    enough, few = Figure(0.9, 0.8, 0.95, 30), Figure(0.9, 0.5, 1.0, 29)
-    figures = {"best_of_n/2": enough, "best_of_n/4": enough, "best_of_n/6": few}
-    assert said(with_figures(run, figures, figures), "Balanced").subject == "Balanced best-of-4"
-    none = dict.fromkeys(figures, few)
-    assert not any(
-        statement.subject.startswith("Balanced") for statement in write_verdict(with_figures(run, none, none))
-    )
-
-
 def test_a_verifier_that_may_be_guessing_is_called_out(run):
     guessing = {"verifier_pair_accuracy": Figure(0.55, 0.48, 0.62, 100)}
     assert said(with_figures(run, {}, guessing), "Verifier pair").mark == "bad"
     assert said(run, "Verifier pair").mark == "plain"
 
 
-def test_alerts_are_counted_by_kind(run):
-    assert said(run, "Alerts").links == {"sneaky collapse (1)": "alert-sneaky_collapse"}
-    assert said(replace(run, events=[]), "Alerts").text == "none."
+def test_the_verdict_begins_with_the_verifiers(run):
+    subjects = [statement.subject for statement in write_verdict(run)]
+    statements = verifier_statements(run.evaluated)
+    assert subjects[: len(statements)] == [statement.subject for statement in statements]
+    assert subjects[0] == "Verifier 1 on its own prover"
+
+
+@pytest.mark.parametrize(
+    ("gain", "mark"),
+    [
+        (Figure(0.06, 0.01, 0.11, 150), "good"),
+        (Figure(0.013, -0.04, 0.06, 150), "open"),
+        (Figure(-0.06, -0.11, -0.01, 150), "bad"),
+    ],
+    ids=["helps", "unclear", "harms"],
+)
+def test_the_verifiers_choice_is_compared_with_the_first_solution_and_a_vote(run, gain, mark):
+    shares = {"best": 0.833, "first": 0.82, "majority": 0.914}
+    figures = {f"answers/{name}": Figure(value, None, None, 150) for name, value in shares.items()}
+    statement = said(with_figures(run, {}, figures | {"answers/gain": gain}), "The verifier's choice")
+    assert statement.mark == mark
+    assert statement.text.startswith(
+        "Right on 83.3 % (n=150); the first solution on 82.0 % (n=150), and the most frequent answer, without a verifier, on 91.4 % (n=150). "
+    )
+
+
+def test_a_choice_that_a_vote_beats_is_not_praised(run):
+    figures = {
+        "answers/gain": Figure(0.08, 0.006, 0.155, 150),
+        "answers/best": Figure(0.9, 0.842, 0.938, 150),
+        "answers/majority": Figure(0.976, 0.944, 0.99, 150),
+    }
+    statement = said(with_figures(run, {}, figures), "The verifier's choice")
+    assert statement.mark == "bad"
+    assert (
+        "without a verifier, on 97.6 % [94.4, 99.0] (n=150), clearly more often. Choice less first +8.0"
+        in statement.text
+    )
+
+
+def alerts_of(*kinds):
+    return [{"event": "alert", "time": 1.7e9, "phase": "prover", "round": 0, "kind": kind} for kind in kinds]
+
+
+EXPECTED = "The sneaky role is trained for goodharting: the alert says when the verifier began to give way."
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mark", "text"),
+    [
+        ((), "plain", "none."),
+        (("goodharting", "goodharting"), "plain", EXPECTED),
+        (("helpful_goodharting",), "bad", ""),
+        (("goodharting", "sneaky_collapse"), "bad", EXPECTED),
+    ],
+    ids=["none", "of every good game", "of the helpful role", "both"],
+)
+def test_alerts_are_counted_by_kind(run, kinds, mark, text):
+    statement = said(replace(run, events=alerts_of(*kinds)), "Alerts")
+    assert (statement.mark, statement.text) == (mark, text)
+    assert statement.links == {
+        f"{kind.replace('_', ' ')} ({kinds.count(kind)})": f"alert-{kind}" for kind in dict.fromkeys(kinds)
+    }
+
+
+@pytest.mark.parametrize("kinds", [(), ("goodharting",)], ids=["none", "some"])
+def test_alerts_of_rounds_that_were_published_without_them_are_not_said_to_be_none(run, kinds):
+    """Their phases have no time, as the publication of an older version had neither."""
+    events = [event | ({"time": None} if event["round"] in (None, 0) else {}) for event in run.finished_phases]
+    statement = said(replace(run, events=[*events, *alerts_of(*kinds)]), "Alerts")
+    assert statement.mark == "open"
+    assert statement.text.endswith(
+        "Alerts before round 1 are not known: these rounds were pulled from a publication without them."
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,35 +156,6 @@ def test_alerts_are_counted_by_kind(run):
 )
 def test_shares_are_written_in_percent(figure, text):
     assert percent(figure) == text
-
-
-@pytest.mark.parametrize(
-    ("change", "mark", "words"),
-    [
-        (Figure(-0.3, -0.4, -0.2, 60), "good", "Change -30.0 points [-40.0, -20.0]: clearly fewer than before"),
-        (Figure(0.3, 0.2, 0.4, 60), "bad", "clearly more than before"),
-        (Figure(0.0, -0.1, 0.1, 60), "open", "not clearly different"),
-    ],
-    ids=["fewer", "more", "the same"],
-)
-def test_a_later_verifier_is_compared_on_the_same_mistakes(run, change, mark, words):
-    figures = {
-        "pools/accepted/round-001/round-000": Figure(0.2, 0.1, 0.3, 400),
-        "pools/accepted_change/round-001/round-000": change,
-    }
-    statement = said(with_figures(run, {}, figures), "Later verifier")
-    assert statement.mark == mark
-    assert (
-        "the verifier of round 1 accepts 20.0 % [10.0, 30.0] (n=400) of the sneaky mistakes of round 0"
-        in statement.text
-    )
-    assert words in statement.text
-
-
-def test_one_round_has_no_later_verifier(run):
-    assert not [
-        s for s in write_verdict(replace(run, rounds=run.rounds[:1])) if s.subject.startswith("Later verifier")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ from pvg_hf.evaluation.report.plots.style import (
 from pvg_hf.run.read import RunData
 
 TERMS = {
-    "completeness": "share of helpful correct solutions that the verifier accepts.",
-    "soundness": "share of sneaky incorrect solutions that it rejects (1 - exploit rate).",
-    "accepted": "scored above the threshold with the highest TPR - FPR on held-out problems.",
+    "completeness": "share of helpful correct solutions above the verifier's own threshold, with the highest TPR - FPR on held-out problems.",
+    "soundness": "share of sneaky incorrect solutions not above it (1 - exploit rate). A verifier that rejects more of everything has a higher one.",
     "pair accuracy": "share of (correct, incorrect) pairs of one problem in which the correct solution scores higher.",
 }
 

@@ -1,0 +1,222 @@
+"""
+What a run shows of its verifiers, as statements that the report, the app, the cards and the log of a game share.
+
+Verifiers are compared only at equal completeness: on each pool, both accept the same share of its helpful correct solutions.
+A verifier's own threshold can make it reject more of everything, which is not a gain.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.data.schema import BASE_ROUND, round_name
+from pvg_hf.evaluation.intervals import difference_of_ends
+from pvg_hf.evaluation.verifiers_by_pools import COMPLETENESS, OWN_ACCEPTED, own_verifier
+from pvg_hf.run.read import RoundData
+
+MIN_PROBLEMS = 10  # with fewer problems, pairs or mistakes, nothing is concluded from a figure
+
+TAGS = {"good": "as hoped", "bad": "not as hoped", "open": "not clear"}
+
+KINDS = {"bad": "clearly more", "open": "no clear change", "good": "clearly fewer"}  # changes of mistakes accepted
+
+FALLS = {
+    "verifier_pair_accuracy": "pair accuracy on held-out problems",
+    "verifier_auc": "AUC on held-out problems",
+    "completeness": "completeness at its own threshold",
+}
+"""Figures of a verifier whose clear fall is a statement, and their names."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """
+    A finding, in words.
+
+    Args:
+        mark (`str`):
+            `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheets.
+        subject (`str`), text (`str`):
+            Subject of the finding, and the finding.
+        links (`dict[str, str]`, *optional*):
+            Links of the report shown before the text: their words, and the id of the section that explains them.
+    """
+
+    mark: str
+    subject: str
+    text: str
+    links: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def tag(self) -> str | None:
+        """The mark in words; `None` for a plain statement."""
+        return TAGS.get(self.mark)
+
+
+def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
+    """
+    State what the last verifier is worth: against its own prover, less than an earlier one, and compared with the round
+    before and the first round.
+
+    Args:
+        rounds (`Sequence[RoundData]`):
+            The evaluated rounds, in order; the last one is judged.
+    """
+    if not rounds:
+        return []
+    earlier = [
+        rounds[index].round_index for index in dict.fromkeys((len(rounds) - 2, 0)) if 0 <= index < len(rounds) - 1
+    ]
+    compared = [
+        statement for index in earlier for statement in compare_verifiers(rounds, rounds[-1].round_index, index)
+    ]
+    return [_own_prover_statement(rounds, earlier), *_fall_statements(rounds, earlier), *compared]
+
+
+def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -> Statement:
+    last = rounds[-1]
+    pairs, accepted = last.figure("test_pair_accuracy"), last.figure(OWN_ACCEPTED)
+    (pairs_mark, pairs_words), (mark, words) = (
+        _beats_chance(pairs, 0.5),
+        _beats_chance(accepted, COMPLETENESS, sign=-1),
+    )
+    others = [(index, _accepted(rounds, index, last.round_index)) for index in earlier]
+    others = [f"{percent(figure)} (verifier {index})" for index, figure in others if figure.value is not None]
+    known = (
+        f" Earlier verifiers, which this prover was not trained against, accept {' and '.join(others)}."
+        if others
+        else ""
+    )
+    return Statement(
+        next(found for found in ("bad", "open", "plain") if found in (pairs_mark, mark)),
+        f"Verifier {last.round_index} on its own prover",
+        f"it orders {percent(pairs)} of the pairs of a correct and an incorrect solution rightly (by chance 50 %): {pairs_words}. Where "
+        f"it accepts 95 % of the helpful correct solutions, it accepts {percent(accepted)} of the sneaky mistakes (by chance 95 %): "
+        f"{words}.{known}",
+    )
+
+
+def _beats_chance(figure: Figure, chance: float, *, sign: int = 1) -> tuple[str, str]:
+    """Mark and words for a figure beside its value by chance; with `sign` -1, lower is better."""
+    if figure.low is None or figure.n < MIN_PROBLEMS:
+        return "open", f"too few (n={figure.n}) to tell"
+    low, high = sorted(sign * (bound - chance) for bound in (figure.low, figure.high))
+    if low > 0:
+        return "plain", "clearly better than chance"
+    return "bad", "clearly worse than chance" if high < 0 else "not clearly better than chance"
+
+
+def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> list[Statement]:
+    last, before = rounds[-1], [data for index in earlier for data in rounds if data.round_index == index]
+    falls = []
+    for key, name in FALLS.items():
+        now = last.figure(key)
+        fallen = [
+            data
+            for data in before
+            if compare_figures(data.figure(key), now, rise=("", ""), fall=("bad", ""))[0] == "bad"
+        ]
+        if fallen:
+            was = f"{percent(fallen[0].figure(key))} in round {fallen[0].round_index}"
+            falls.append(f"{name} fell to {percent(now)}, from {was}")
+    text = f"{'; '.join(falls)} (the intervals do not overlap)."
+    return [Statement("bad", f"Verifier {last.round_index} got worse", text)] if falls else []
+
+
+def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> list[Statement]:
+    """
+    Compare the verifiers of two rounds on each pool that both have judged, the worst one first.
+
+    The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it and no
+    other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it.
+
+    Returns:
+        `list[Statement]`: one, whose mark is that of the worst pool; none if both have judged no other pool.
+    """
+    names = {data.round_index: f"prover {data.round_index}" for data in rounds}
+    names |= {index: f"prover {index} (trained against verifier {index})" for index in (earlier, later)}
+    names[BASE_ROUND] = "the base prover"
+    changes = {pool: _change(rounds, later, earlier, pool) for pool in sorted(names)}
+    read = {
+        pool: read_change(change, rise=("bad", "more"), fall=("good", "fewer"), other=f"verifier {earlier}")
+        for pool, change in changes.items()
+        if change.value is not None
+    }
+    ranks = ("good", "open", "bad")
+    ranked = sorted(read, key=lambda pool: (ranks.index(read[pool][0]), changes[pool].value), reverse=True)
+    worst = next((pool for pool in ranked if pool != later), None)
+    if worst is None:
+        return []
+    mark, words = read[worst]
+    others = {
+        words: [names[pool] for pool in read if read[pool][0] == kind and pool != worst]
+        for kind, words in KINDS.items()
+    }
+    elsewhere = "; ".join(f"{words} on {', '.join(pools)}" for words, pools in others.items() if pools)
+    return [
+        Statement(
+            mark,
+            f"Verifier {later} against verifier {earlier}",
+            f"worst on the sneaky mistakes of {names[worst]}: verifier {later} accepts {percent(_accepted(rounds, later, worst))} and "
+            f"verifier {earlier} {percent(_accepted(rounds, earlier, worst))}, each where it accepts 95 % of the helpful correct solutions. "
+            f"Change {points(changes[worst])}: {words}.{f' Elsewhere: {elsewhere}.' if elsewhere else ''}",
+        )
+    ]
+
+
+def _accepted(rounds: Sequence[RoundData], verifier: int, pool: int, name: str = "accepted") -> Figure:
+    """Share of a pool that a verifier accepts; the later of the two rounds has it."""
+    place = f"pools/{name}/{round_name(verifier)}/{round_name(pool)}"
+    return next((data.figure(place) for data in rounds if data.round_index == max(verifier, pool)), EMPTY)
+
+
+def _change(rounds: Sequence[RoundData], later: int, earlier: int, pool: int) -> Figure:
+    """
+    Share that the later verifier accepts less that of the earlier one.
+
+    It is paired by problem if the earlier one is the pool's own, and otherwise [`difference_of_ends`].
+    """
+    ours, theirs = (_accepted(rounds, verifier, pool) for verifier in (later, earlier))
+    paired = _accepted(rounds, later, pool, "accepted_change")
+    is_paired = own_verifier(pool) == earlier and paired.value is not None
+    return paired if is_paired else difference_of_ends(ours, theirs)
+
+
+def read_change(change: Figure, *, rise: tuple[str, str], fall: tuple[str, str], other: str) -> tuple[str, str]:
+    """Mark and words for a difference from `other`; `rise` and `fall` hold the mark and the word of each sign."""
+    if change.n < MIN_PROBLEMS:
+        return "open", f"too few problems (n={change.n}) to tell"
+    if change.low is None or change.low <= 0 <= change.high:  # the 95 % interval contains "no change"
+        return "open", f"not clearly different from {other}"
+    mark, word = rise if change.low > 0 else fall
+    return mark, f"clearly {word} than {other}"
+
+
+def compare_figures(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
+    """Mark and words for two figures without a paired difference; `rise` and `fall` hold the mark and the word of each sign."""
+    # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
+    if first.low is None or last.low is None or overlap(first, last):
+        return "open", "no clear change (the intervals overlap)"
+    mark, word = rise if last.value > first.value else fall
+    return mark, f"clearly {word} (the intervals do not overlap)"
+
+
+def overlap(one: Figure, other: Figure) -> bool:
+    """Whether the intervals of two figures overlap."""
+    return one.low <= other.high and other.low <= one.high
+
+
+def percent(figure: Figure) -> str:
+    """Format a rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
+    if figure.value is None:
+        return "unknown (no solution)"
+    interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    return f"{100 * figure.value:.1f} %{interval} (n={figure.n:,})"
+
+
+def points(figure: Figure) -> str:
+    """Format a difference of rates, e.g. `+4.0 points [+1.2, +6.8]`."""
+    if figure.value is None:
+        return "unknown"
+    interval = "" if figure.low is None else f" [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+    return f"{100 * figure.value:+.1f} points{interval}"
