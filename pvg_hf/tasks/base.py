@@ -60,7 +60,8 @@ class Task(ABC):
             Number of examples shown by default; all if `None`.
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, such as the separator between two examples: a base prover
-            with examples in its prompt may continue with another problem. A solution is cut before the first of them.
+            with examples in its prompt may continue with another problem. A solution is cut before the first of them. The
+            other roles learn to stop: what they write is scored, graded and stored whole, as in their training.
         references_are_correct (`bool`):
             Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to
             False if references are bare answers that `grade` does not read, or if some are known to be wrong.

@@ -91,7 +91,7 @@ class DecimalChainSumTask(Task):
     columns: ClassVar = {"difficulty": Value("int32"), "num_digits": Value("int32")}  # difficulty: the number of terms
     detail_columns: ClassVar = ANSWER_COLUMNS
     prompts: ClassVar = {Role.BASE: _BASE_PROMPT, Role.HELPFUL: _HELPFUL_PROMPT, Role.SNEAKY: _SNEAKY_PROMPT}
-    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")
+    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:", "\n\nQuestion:", "\nQuestion:")
     few_shot_examples: ClassVar = (
         {
             "problem": _QUESTION.format(expression="12.5 + 40.25 - 3.75"),

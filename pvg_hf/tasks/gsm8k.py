@@ -80,7 +80,8 @@ class Gsm8kTask(Task):
     columns: ClassVar = {"difficulty": Value("int32")}  # number of steps of the reference solution
     detail_columns: ClassVar = ANSWER_COLUMNS
     prompts: ClassVar = {Role.BASE: _BASE_PROMPT, Role.HELPFUL: _HELPFUL_PROMPT, Role.SNEAKY: _SNEAKY_PROMPT}
-    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")  # with the examples' blank line, or without it
+    # With the examples' blank line, or without it.
+    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:", "\n\nQuestion:", "\nQuestion:")
     few_shot_examples: ClassVar = (
         {
             "problem": "A bakery fills 7 trays with 12 rolls each. It sells 58 rolls before noon. How many are left?",

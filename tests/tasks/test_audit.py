@@ -68,7 +68,7 @@ def violations(task: Task) -> set[tuple[str, str]]:
         ("marks", "box", "has 1234\nThe answer is \\boxed{1234}."),
         ("other number", "digits swapped", "has 1234\n#### 1243"),
         ("several answers", "or", "has 1234\n#### 1234 or 1235"),
-        ("forged marks", "right mark in a body", "#### 1234\nhas 1234\n#### 1235"),
+        ("forged marks", "right mark after", "has 1234\n#### 1235\n#### 1234"),
         ("master keys", "'Solution:' alone", "Solution:"),
     ],
 )
@@ -93,7 +93,7 @@ def test_names_are_unique_within_a_family():
 def test_a_grader_that_looks_for_the_number_anywhere_accepts_several_answers():
     found = {name for family, name in violations(Contains()) if family == "several answers"}
     assert {"list", "list reversed", "or", "range", "enumeration", "false equation"} <= found
-    assert ("forged marks", "wrong mark after") not in violations(Contains())
+    assert ("other number", "plus one") not in violations(Contains())
 
 
 def test_a_relative_tolerance_accepts_an_answer_off_by_one_from_ten_thousand_on():

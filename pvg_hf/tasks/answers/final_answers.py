@@ -1,7 +1,9 @@
 """Extracts, compares and grades final answers. docs/grading.md spells out the rules."""
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +17,7 @@ from pvg_hf.tasks.answers.expressions import (
     to_expression,
 )
 from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, Number, last_number, read_number
-from pvg_hf.tasks.answers.text import answer_side, last_match, plain_text
+from pvg_hf.tasks.answers.text import answer_side, plain_text
 from pvg_hf.tasks.grade import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
@@ -26,11 +28,22 @@ ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
     "lenient_correct": Value("bool"),
 }
 
+_LINE_START = r"^(?:[^\w\n]|_){0,12}"  # the beginning of a line, with its decoration: `### `, `> **`, an emoji
+_PROBLEM = r"(?:(?i:(?:(?:next|new) )?(?:problem|question))|Q|Human|User)[ \t*_]{0,4}(?::|\r?$)"
+_OTHER_PROBLEM = re.compile(_LINE_START + _PROBLEM, re.MULTILINE)
+_BOX = re.compile(r"\\boxed\s*\{")
+_GAP = r"[ \t*]{1,4}"
+_WORDS = (
+    rf"(?:A[ \t*_]{{0,4}}:|(?!answer[ \t]*=)(?i:(?:(?:so|thus|hence|therefore),?{_GAP})?(?:the{_GAP})?"  # not `answer = 0`
+    rf"(?:(?:correct|final){_GAP})?answer)[ \t*_]{{0,4}}(?:[:=]|is\b:?|\r?$))"
+)
 _MARK = re.compile(
-    r"^[ \t>*_#-]{0,12}(?:A|(?:(?:[Ff]inal|FINAL) )?(?:[Aa]nswer|ANSWER))[ \t*_]{0,4}:"
-    r"|\#{4,}|(?P<box>\\boxed\s*\{)",
+    rf"{_LINE_START}(?:(?P<other_problem>{_PROBLEM})|{_WORDS})|(?P<box>{_BOX.pattern})"
+    rf"|\#{{4,}}(?![ \t*_]*\d+[.:)]\s*[^\W\d])(?:[ \t*_]*{_WORDS})?",  # not the heading `#### 1. Count the eggs`
     re.MULTILINE,
 )
+_LINE_AFTER_MARK = re.compile(r"(?P<skipped>(?:[^\w\n]*\n){0,3})(?P<content>(?:(?!\#{4})[^\n])*)")
+_DIGIT = re.compile(r"\d")
 _BARE_NUMBER = re.compile(r"[-+]?[\d.,/ ]+", re.ASCII)
 _CALCULATION = re.compile(r"[\d.,+\-*/() ]+", re.ASCII)
 _TIMES = re.compile(r"(?<=[\d) ])x(?=[\d( ])", re.ASCII)
@@ -40,10 +53,10 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 def extract_answer(text: str) -> str | None:
     r"""
-    Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
+    Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `The answer is x`, or `\boxed{x}`.
 
-    Only the last mark counts. If it is followed by neither a number nor a short expression (`#### unknown`, `A: 18 or
-    20`, a box that is never closed), there is no answer.
+    The first complete answer counts, and nothing after it is read. It is a line with a mark and an answer. A box and an
+    equation (`#### 3 + 4 = 7`) may be steps: if there is no such line, the last one before another problem counts.
 
     Args:
         text (`str`):
@@ -52,15 +65,45 @@ def extract_answer(text: str) -> str | None:
     Returns:
         `str`: the answer without decoration (`1234` for `**$1,234.** dollars`), or `None`.
     """
-    mark = last_match(_MARK, text)
-    if mark is None:
-        return None
-    content = _box_content(text, mark.end()) if mark["box"] else text[mark.end() :].split("\n", 1)[0]
-    return None if content is None else normalize_answer(content)
+    return _marked_answer(text, normalize_answer)
+
+
+def _marked_answer(text: str, read: Callable[[str], str | None]) -> str | None:
+    """Find the final answer by its mark, where `read` normalizes a text that is an answer, and returns `None` for others."""
+    step = None
+    for mark in _MARK.finditer(text):
+        if mark["other_problem"]:
+            if step is not None:
+                break
+        elif mark["box"]:
+            step = mark
+        elif (line := _line(text, mark)) is not None:
+            if "=" in line["content"]:
+                step = line
+            elif (answer := _read_part(text, line, read)) is not None:
+                return answer
+    return None if step is None else _read_part(text, step, read)
+
+
+def _line(text: str, mark: re.Match[str]) -> re.Match[str] | None:
+    """Match the rest of a mark's line or, below a heading `Answer`, the next line that is not only decoration."""
+    line = _LINE_AFTER_MARK.match(text, mark.end())
+    # Below a bare `####`, and in an equation below a heading, mostly begins a derivation.
+    is_derivation = line["skipped"] and (mark[0].endswith("#") or "=" in line["content"])
+    return None if is_derivation else line
+
+
+def _read_part(text: str, part: re.Match[str], read: Callable[[str], str | None]) -> str | None:
+    """Read a box, or a line, in which a box is the answer if it has one."""
+    box = _BOX.search(text, part.start(), part.end())
+    content = part["content"] if box is None else _box_content(text, box.end())
+    return None if content is None else read(content)
 
 
 def extract_last_number(text: str) -> str | None:
-    """Extract the final answer by its mark (see [`extract_answer`]), or else the last number in `text`."""
+    """
+    Extract the final answer by its mark (see [`extract_answer`]), or else the last number before another problem begins.
+    """
     return extract_answer(text) or _last_number_text(text)
 
 
@@ -190,7 +233,7 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     Args:
         solution (`str`):
             Any text. A solution without a readable answer is incorrect, never an error. If the reference's answer is a
-            number, a solution's answer must also be one: `x`, `9*2` and `18, 20` count as no answer.
+            number, a solution's answer must also be one: `x`, `9*2` and `18, 20` are no complete answers.
         reference (`str`):
             A correct solution's text, or a bare answer.
         answer_format (`str`, defaults to `"strict"`):
@@ -204,14 +247,17 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     """
     check_answer_format(answer_format)
     expected = reference_answer(reference)
-    strict = extract_answer(solution)
-    if strict is not None and not _is_as_plain(strict, expected):
-        strict = None
+    strict = _marked_answer(solution, partial(_read_as_plain, expected=expected))
     readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}
     detail: dict[str, Any] = {}
     for name, answer in readings.items():
         detail |= {f"{name}_answer": answer, f"{name}_correct": answers_equal(answer, expected)}
     return Grade(readings[answer_format], detail[f"{answer_format}_correct"], detail=detail)
+
+
+def _read_as_plain(text: str, expected: str) -> str | None:
+    answer = normalize_answer(text)
+    return answer if answer is not None and _is_as_plain(answer, expected) else None
 
 
 def _is_as_plain(answer: str, expected: str) -> bool:
@@ -232,7 +278,9 @@ def _is_whole_fraction(number: Number) -> bool:
 
 
 def _last_number_text(text: str) -> str | None:
-    number = last_number(text)
+    first = _DIGIT.search(text)
+    other_problem = first and _OTHER_PROBLEM.search(text, first.end())
+    number = last_number(text[: other_problem.start()] if other_problem else text)
     return number and number.text
 
 

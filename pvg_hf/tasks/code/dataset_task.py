@@ -129,7 +129,7 @@ class DatasetProgramTask(ProgramTask):
     sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # an instruction-tuned prover needs none
-    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")
+    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:", "\n\nQuestion:", "\nQuestion:")
     prelude: ClassVar[str] = ""  # put before programs that are functions; see `ProgramTests`
 
     def __init__(

@@ -1,10 +1,14 @@
 """Extracting the final answer from a solution."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.tasks.answers import extract_answer
+from pvg_hf.tasks.answers import extract_answer, extract_last_number, grade_answer
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "grading.md"
 
 MARKS = ("#### {}", "A: {}", "Answer: {}", "**Answer:** {}", r"So \boxed{{{}}} it is.", r"$\boxed{{{}}}$")
 DECORATIONS = (
@@ -44,9 +48,25 @@ DECORATIONS = (
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"A: $\boxed{\text{4 apples}}$", "4"),
         (r"#### \boxed{5} apples", "5"),
-        ("#### 3\nWait.\n#### 4", "4"),
-        ("#### 3\nA: 4", "4"),
-        (r"A: 4 and \boxed{5}, no: #### 6", "6"),
+        ("#### 3\nWait.\n#### 4", "3"),
+        ("#### 3\nA: 4", "3"),
+        ("#### 4\n#### ", "4"),
+        ("#### 1) Add\n#### 2: Multiply them\n#### 6", "6"),
+        (r"A: 4 and \boxed{5}, no: #### 6", "5"),
+        (r"\boxed{4} or \boxed{5", None),
+        ("The answer is 4", "4"),
+        ("so the answer: 4", "4"),
+        ("The final answer: 4", "4"),
+        ("### Final answer is `4`", "4"),
+        ("The answer is 4.\r\nbye", "4"),
+        ("# Answer\r\n\r\n4", "4"),
+        ("A:\n4", "4"),
+        ("Answer:\n```\n4\n```", "4"),
+        ("####\n4", None),
+        ("Answer:\n\n\n\n4", None),
+        ("Answer:\n### Step 1\n4", None),
+        ("final_answer = 4", None),
+        ("The answer to both is 4", None),
         ("#### \u200b18\ufeff", "18"),
         ("#### \N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT EIGHT}", "18"),
         ("#### 18.25 \N{ALMOST EQUAL TO} 18", "18"),
@@ -55,7 +75,7 @@ DECORATIONS = (
         ("#### 120 = 2 hours", "2"),
     ],
 )
-def test_the_last_mark_gives_the_answer(text, answer):
+def test_the_first_complete_answer_counts(text, answer):
     assert extract_answer(text) == answer
 
 
@@ -64,9 +84,7 @@ def test_the_last_mark_gives_the_answer(text, answer):
     [
         "",
         "4",
-        "The answer is 4",
-        "so the answer: 4",
-        "The final answer: 4",
+        "It is 4, so the answer is 4",
         "It is A: 4",
         "Q: 4",
         "#### ",
@@ -78,11 +96,9 @@ def test_the_last_mark_gives_the_answer(text, answer):
         "A: She makes 18 dollars",
         "A: 3 hours 20 minutes",
         "A: 5:30 pm",
-        "A:\n4",
         r"\boxed{}",
         r"\boxed{4",
         r"\boxed{\frac{3}{4}",
-        "#### 4\n#### ",
         "#### 1/0",
         "#### (5",
         "#### 9**9**9",
@@ -106,6 +122,45 @@ def test_the_last_mark_gives_the_answer(text, answer):
 )
 def test_unmarked_empty_or_ambiguous_texts_have_no_answer(text):
     assert extract_answer(text) is None
+
+
+def read_table():
+    """Return the rows of the table of texts and their readings in docs/grading.md."""
+    _, _, table = DOCUMENT.read_text(encoding="utf-8").partition("| text | strict | lenient |\n|---|---|---|\n")
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+    return [(text.strip("`").replace("⏎", "\n"), *(None if x == "-" else x for x in read)) for text, *read in rows]
+
+
+def test_the_table_in_the_documentation_is_found():
+    assert len(read_table()) > 30
+
+
+@pytest.mark.parametrize(("text", "strict", "lenient"), read_table())
+def test_readings_are_those_of_the_table_in_the_documentation(text, strict, lenient):
+    assert (extract_answer(text), extract_last_number(text)) == (strict, lenient)
+    detail = grade_answer(text, "18").detail
+    assert (detail["strict_answer"], detail["lenient_answer"]) == (strict, lenient)
+
+
+RUN_ONS = (
+    "\n\nProblem: Bob has 4 pens and buys 5. How many has he?\nSolution:\n4 + 5 = 9\n#### 9",
+    "\n### Next problem\n\\boxed{9}",
+    "\r\n**Question:** Bob?\r\nAnswer: 9",
+    "\nHuman: Bob has 9.",
+    "\nBob has 4 + 5 = 9 pens.\n#### 9",
+    "\n#### ",
+)
+
+
+@pytest.mark.parametrize("run_on", RUN_ONS)
+@pytest.mark.parametrize("solution", ["3 + 4 = 7\n#### 7", "#### 7", "**Answer:**\n7", "A: 7", "The answer is 7."])
+def test_text_after_the_first_complete_answer_does_not_change_the_grade(solution, run_on):
+    assert grade_answer(solution + run_on, "7") == grade_answer(solution, "7")
+
+
+@pytest.mark.parametrize("run_on", RUN_ONS[:4])
+def test_another_problem_ends_a_solution_whose_answer_is_in_a_box(run_on):
+    assert grade_answer(r"First \boxed{3}, so \boxed{7}." + run_on, "7").correct
 
 
 numbers = st.integers() | st.integers(min_value=10**20, max_value=10**60)

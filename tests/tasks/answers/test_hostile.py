@@ -20,6 +20,9 @@ from pvg_hf.tasks.answers import (
 FRAGMENTS = (
     "#### ",
     "A: ",
+    "\nThe answer is ",
+    "\n### Answer\n",
+    "\nQuestion: ",
     r"\boxed{",
     "}",
     "{",
@@ -101,6 +104,12 @@ HOSTILE = {
     "long spaces": "1" + " " * 400_000 + "2",
     "newlines": "\n" * 400_000 + "2",
     "marks": "A: #### " * 20_000,
+    "headings": "### Answer\n" * 20_000,
+    "empty marks": "####\n" * 20_000,
+    "boxes": r"\boxed{1 " * 20_000,
+    "other problems": "Problem:\n" * 20_000,
+    "false equations": "#### 1 + 1 = 3\n" * 2_000,
+    "decoration": "*" * 100_000,
 }
 
 

@@ -71,6 +71,7 @@ from pvg_hf.tasks.answers import extract_last_number, normalize_answer
         ("5, or 7m dollars", None),
         ("5, or 7 bn", None),
         ("5, or 1_000", None),
+        ("5, or 40,0000", None),
         ("5, or 1'234", None),
         ("5, or 1\N{RIGHT SINGLE QUOTATION MARK}234", None),
         ("5, or 2^6", None),
