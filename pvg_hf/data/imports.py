@@ -1,14 +1,15 @@
 """Imports solutions from files, folders and datasets on the Hub as rows of the pool."""
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from glob import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from datasets import Dataset, load_dataset
+from datasets import Dataset, load_dataset, load_dataset_builder
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.config.sections import BootstrapConfig
@@ -20,8 +21,12 @@ from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.tasks.base import Task, grade_solution
+from pvg_hf.tasks.json_rows import parse_json_row
 
 logger = logging.getLogger(__name__)
+
+READABLE = (".jsonl", ".parquet")
+"""Kinds of file that are read without `datasets`."""
 
 NumberedRow = tuple[str, Mapping[str, Any]]
 """Place of a row for messages (`file.jsonl, line 3`), and the row."""
@@ -43,7 +48,7 @@ def read_rows(
         ValueError: if the source is unreadable or holds no JSON object, or has no such config, split or revision.
     """
     path = Path(source)
-    if path.suffix not in (".jsonl", ".parquet"):
+    if path.suffix not in READABLE:
         if path.is_file():
             raise ValueError(
                 f"`{source}` is a file of an unsupported kind; an import reads `.jsonl` and `.parquet` files, folders "
@@ -59,7 +64,11 @@ def read_rows(
             f"There is no file `{source}`. A source that ends in `.jsonl` or `.parquet` must be "
             "a file; any other is a folder or the id of a dataset on the Hub."
         )
-    return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(source, _read_parquet(path))
+    return _read_file(path)
+
+
+def _read_file(path: Path) -> Iterator[NumberedRow]:
+    return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(str(path), _read_parquet(path))
 
 
 def _check_unused(reason: str, **choice: str | None) -> None:
@@ -71,18 +80,45 @@ def _check_unused(reason: str, **choice: str | None) -> None:
 def _read_dataset(source: str, config: str | None, split: str, revision: str | None) -> Iterator[NumberedRow]:
     chosen = split if config is None else f"{config}/{split}"
     try:
-        outage = None if Path(source).is_dir() else find_outage(source)
+        files = _find_files(source, config, split) if Path(source).is_dir() else []
+        outage = None if files else find_outage(source)
         if outage is not None:
             raise ValueError(f"{outage}.")
-        rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
-        yield from _numbered(f"{source}[{chosen}]", rows)
-    except (OSError, ValueError, DatasetsError, pa.ArrowException) as err:  # offline, no such repository, damaged, ...
+        # Single files need not agree on the types of their columns, which `datasets` takes from the first one.
+        if files and all(file.suffix in READABLE for file in files):
+            rows = chain.from_iterable(map(_read_file, files))
+        else:
+            rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
+            rows = _numbered(f"{source}[{chosen}]", rows)
+        yield from rows
+    except (
+        OSError,
+        TypeError,
+        ValueError,
+        DatasetsError,
+        pa.ArrowException,
+    ) as err:  # offline, damaged, of other types, ...
         raise ValueError(
             f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
             "file, a folder with data files, or the id of a dataset on the Hub. For the latter two, name the config if there "
             "are several, and the split if it is not `train`: `config` and `split`, in a recipe `bootstrap.import_config` "
             "and `bootstrap.import_split`."
         ) from err
+
+
+def _find_files(folder: str, config: str | None, split: str) -> list[Path]:
+    """
+    Find the data files of a folder's split.
+
+    Raises:
+        ValueError: for an unknown config or split, or a folder in whose path `datasets` would see a pattern.
+    """
+    if escape(folder) != folder or "::" in folder:
+        raise ValueError("`*`, `?`, `[` and `::` in a folder's path would be read as a pattern. Rename the folder.")
+    files = load_dataset_builder(folder, config).config.data_files
+    if split not in files:
+        raise ValueError(f"Unknown split `{split}`. Available: {[str(name) for name in files]}.")
+    return [Path(file) for file in files[split]]
 
 
 def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -107,10 +143,10 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
                 continue
             num_lines += 1
             try:
-                row = _parse_object(line)
+                row = parse_json_row(line)
             except ValueError as err:
                 num_skipped += 1
-                first = first or f"line {number}: {err}"
+                first = first or f"line {number}, which {err}"
             else:
                 yield f"{path}, line {number}", row
     if num_skipped and num_skipped == num_lines:
@@ -123,18 +159,6 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
             path,
             first,
         )
-
-
-def _parse_object(line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
-        raise ValueError(f"not valid JSON ({err}).") from err
-    except RecursionError as err:
-        raise ValueError("its brackets are nested too deeply.") from err
-    if not isinstance(row, dict):
-        raise ValueError(f"a line must hold one JSON object; got {line[:80]!r}.")
-    return row
 
 
 def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
@@ -190,6 +214,7 @@ def import_solutions(
             `is_truncated` (true or false) says that a text was truncated at a length limit, so that its answer does
             not count; texts without it count as complete. These four are read under their own names unless mapped.
             `label` (0, 1 or null) is read only if mapped, and is then shown to the verifier instead of the grade.
+            Both may be numbers, truth values or their texts (`"1"`, `"True"`); NaN is null.
             `prover` (the writer of the text) is read only if mapped, and is `source` otherwise.
         config (`str`, *optional*):
             Config of a folder or dataset with several.
@@ -206,7 +231,8 @@ def import_solutions(
         ValueError: if the source is unreadable, or has no such config, split or revision; if a row is malformed (the
             message gives its place); or if no row belongs to a problem of the verifier.
     """
-    names = {**DEFAULT_COLUMNS, **_checked_columns(columns or {})}
+    columns = _checked_columns(columns or {})
+    names = {**DEFAULT_COLUMNS, **columns}
     finder = _ProblemFinder(problems)
     num_rows, sample_indices = 0, Counter()
     for place, row in read_rows(source, config=config, split=split, revision=revision):
@@ -216,7 +242,7 @@ def import_solutions(
             continue
         part, problem = found
         solution = text_of(place, row, names["solution"])
-        is_truncated = _is_truncated(place, row, names["is_truncated"], is_required="is_truncated" in (columns or {}))
+        is_truncated = bool(_read_flag(place, row, "is_truncated", columns))
         # A truncated text is never correct, whatever the grader reads in it.
         grade = final_grade(grade_solution(task, problem, solution), is_truncated)
         yield make_solution(
@@ -228,7 +254,7 @@ def import_solutions(
             prover=text_of(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
-            label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
+            label=_read_flag(place, row, "label", columns) if "label" in columns else grade.label,
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
             is_truncated=is_truncated,
@@ -275,7 +301,7 @@ class _ProblemFinder:
                 "`import_columns` (in Python `columns`), e.g. `{problem: question, solution: response}`."
             )
         text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
-        by_id = self.by_id.get(str(row[names["problem_id"]])) if has_id else None
+        by_id = self.by_id.get(_read_id(row[names["problem_id"]])) if has_id else None
         # An id takes precedence; the text is then checked against it below.
         found = by_id or self.by_text.get(text)
         if found is None:
@@ -290,6 +316,11 @@ class _ProblemFinder:
         return part, problem
 
 
+def _read_id(value: object) -> str:
+    # A data frame turns whole numbers into floats if one of them is missing.
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
     unknown = [name for name in columns if name not in IMPORT_COLUMNS]
     if unknown:
@@ -300,24 +331,23 @@ def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
     return columns
 
 
-def _label(place: str, row: Mapping[str, Any], column: str) -> int | None:
-    if column not in row:
-        raise ValueError(f"{place}: the column `{column}`, mapped to `label`, is missing; the row has {list(row)}.")
-    label = row[column]
-    if label not in (0, 1, None):
-        raise ValueError(f"{place}: `{column}` must be 0 or 1 (or false, true), or null to abstain; got {label!r}.")
-    return None if label is None else int(label)
+_FLAG_TEXTS = {"true": 1, "1": 1, "false": 0, "0": 0}
 
 
-def _is_truncated(place: str, row: Mapping[str, Any], column: str, *, is_required: bool) -> bool:
-    if is_required and column not in row:
+def _read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> int | None:
+    """Read a value that means yes or no as 1 or 0; `None` for null, the NaN of a data frame, and a column that is not mapped."""
+    column = columns.get(name, name)
+    if name in columns and column not in row:
+        raise ValueError(f"{place}: the column `{column}`, mapped to `{name}`, is missing; the row has {list(row)}.")
+    value = row.get(column)
+    if value is None or value != value:
+        return None
+    flag = _FLAG_TEXTS.get(value.strip().lower()) if isinstance(value, str) else value
+    if flag not in (0, 1):
         raise ValueError(
-            f"{place}: the column `{column}`, mapped to `is_truncated`, is missing; the row has {list(row)}."
+            f"{place}: `{column}`, read as `{name}`, must be true or false, 1 or 0, or null; got {value!r:.80}."
         )
-    is_truncated = row.get(column)
-    if is_truncated not in (0, 1, None):
-        raise ValueError(f"{place}: `{column}` must be true or false; got {str(is_truncated)[:80]!r}.")
-    return bool(is_truncated)
+    return int(flag)
 
 
 def _report(source: str, num_rows: int, num_imported: int) -> None:

@@ -12,7 +12,7 @@ def iterate_json_rows(file: Path, advice: str = "") -> Iterator[tuple[str, dict[
 
     Args:
         file (`Path`):
-            The file, in UTF-8. Only `\\n` ends a line: JSON texts may hold other line breaks, such as U+2028.
+            The file, as for [`parse_json_row`]. Only `\\n` ends a line: JSON texts may hold other line breaks, such as U+2028.
         advice (`str`, *optional*):
             Sentence that is added to the error if the file cannot be read.
 
@@ -23,20 +23,40 @@ def iterate_json_rows(file: Path, advice: str = "") -> Iterator[tuple[str, dict[
         ValueError: if the file cannot be read, or a line is no object.
     """
     try:
-        with file.open(encoding="utf-8", newline="\n") as lines:
+        with file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     place = f"`{file}`, line {number},"
-                    yield place, _parse_row(line, place)
-    except (OSError, UnicodeDecodeError) as err:
+                    yield place, _parse_at(place, line)
+    except OSError as err:
         raise ValueError(" ".join([f"Cannot read `{file}`: {err}.", *([advice] if advice else [])])) from err
 
 
-def _parse_row(line: str, place: str) -> dict[str, Any]:
+def _parse_at(place: str, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as err:
-        raise ValueError(f"{place} is not JSON: {err}.") from err
+        return parse_json_row(line)
+    except ValueError as err:
+        raise ValueError(f"{place} {err}") from err
+
+
+def parse_json_row(line: bytes) -> dict[str, Any]:
+    """
+    Parse a line of a JSON Lines file: an object in UTF-8, with or without a byte order mark.
+
+    Raises:
+        ValueError: if it is something else; the message continues a sentence about the line.
+    """
+    try:
+        # Decoded first: json would guess UTF-16 for single lines of a file that is no UTF-8.
+        row = json.loads(line.strip().decode("utf-8-sig"))
+    except UnicodeDecodeError as err:
+        raise ValueError(
+            f"is not UTF-8 ({err.reason}, byte 0x{err.object[err.start]:02x}). Save the file as UTF-8."
+        ) from err
+    except ValueError as err:  # JSONDecodeError, or a number with more digits than Python reads
+        raise ValueError(f"is not JSON ({err}).") from err
+    except RecursionError as err:
+        raise ValueError("has brackets that are nested too deeply.") from err
     if not isinstance(row, dict):
-        raise ValueError(f"{place} is {row!r:.80}; it must be an object.")
+        raise ValueError(f"is {row!r:.80}; it must be an object.")
     return row

@@ -1,6 +1,5 @@
 """Translating a solver's solutions: a task whose right answer is the solver's, whatever it is."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.base import Problem, Split, Task, read_problems
 from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.json_rows import iterate_json_rows
 from pvg_hf.tasks.registry import load_task
 
 SOLVER_COLUMN = "solver_solution"
@@ -122,18 +122,12 @@ def read_solver_solutions(path: Path) -> dict[str, str]:
             "writes one."
         )
     found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            problem_id, solution = row["problem_id"], row["solution"]
-        except (json.JSONDecodeError, KeyError, TypeError) as err:
-            raise ValueError(
-                f"{path}, line {number}: expected `problem_id` and `solution`, got {line!r:.80}."
-            ) from err
+    for place, row in iterate_json_rows(path):
+        problem_id, solution = row.get("problem_id"), row.get("solution")
         if not (isinstance(problem_id, str) and isinstance(solution, str)):
-            raise ValueError(f"{path}, line {number}: `problem_id` and `solution` must be texts, got {line!r:.80}.")
+            raise ValueError(f"{place} must have the texts `problem_id` and `solution`; it is {row!r:.80}.")
         if problem_id in found:
-            raise ValueError(f"{path}, line {number}: the problem `{problem_id}` has a second solution.")
+            raise ValueError(f"{place} has a second solution to the problem `{problem_id}`.")
         found[problem_id] = solution
     return found
 

@@ -1,5 +1,6 @@
 import json
 import logging
+import math
 import re
 
 import pyarrow as pa
@@ -95,12 +96,12 @@ def test_an_unmapped_label_is_the_grade(task, split, write):
 
 
 def test_a_mapped_label_becomes_the_label_of_the_pool(task, split, write):
-    labels = [0, True, None]
+    labels = [0, True, None, "0", "true", "False", " 1", 1.0, math.nan]
     source = write([{"problem_id": "sum-0", "solution": "1", "human": label, "label": 1} for label in labels])
     told = [
         (row["label"], row["correct"]) for row in import_solutions(source, task, split, columns={"label": "human"})
     ]
-    assert told == [(0, True), (1, True), (None, True)]
+    assert told == [(label, True) for label in (0, 1, None, 0, 1, 0, 1, 1, None)]
 
 
 def test_an_unmapped_label_is_not_read(task, split, write):
@@ -124,6 +125,66 @@ def test_parquet_files_and_folders_give_the_same_rows(task, split, write, tmp_pa
         assert [{**row, "prover": ""} for row in imported] == [{**row, "prover": ""} for row in expected]
 
 
+LABELLED = pa.table({"problem_id": ["sum-0"], "solution": ["1"], "human": pa.array([1], pa.int64())})
+FIRST_FILES = {
+    "all null": (pa.nulls(1), None),
+    "narrower integers": (pa.array([0], pa.int8()), 0),
+    "floats with NaN": (pa.array([math.nan]), None),
+    "truth values": (pa.array([False]), 0),
+    "texts": (pa.array(["false"], pa.large_string()), 0),
+}
+
+
+@pytest.mark.parametrize(("first", "label"), FIRST_FILES.values(), ids=FIRST_FILES)
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_files_of_a_folder_may_have_other_types_than_each_other(
+    task, split, tmp_path, first, label, is_reversed, kind
+):
+    tables = [LABELLED.set_column(2, "human", first), LABELLED]
+    for number, table in enumerate(reversed(tables) if is_reversed else tables):
+        if kind == "parquet":
+            pq.write_table(table, tmp_path / f"train-{number}.parquet")
+        else:
+            lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+            (tmp_path / f"train-{number}.jsonl").write_text(lines)
+    rows = list(import_solutions(str(tmp_path), task, split, columns={"label": "human"}))
+    assert [row["label"] for row in rows] == ([1, label] if is_reversed else [label, 1])
+
+
+def test_a_column_that_a_file_of_a_folder_lacks_is_named_with_the_file(task, split, tmp_path):
+    pq.write_table(LABELLED, tmp_path / "train-0.parquet")
+    pq.write_table(LABELLED.drop_columns("human"), tmp_path / "train-1.parquet")
+    with pytest.raises(ValueError, match=r"train-1\.parquet, row 0: .*`human`"):
+        list(import_solutions(str(tmp_path), task, split, columns={"label": "human"}))
+
+
+def test_an_id_that_a_data_frame_made_a_float_is_found(task, split, write):
+    numbered = {
+        part: rows.map(lambda row: {"problem_id": row["problem_id"].removeprefix("sum-")})
+        for part, rows in split.items()
+    }
+    [row] = import_solutions(write([{"problem_id": 0.0, "solution": "1"}]), task, numbered)
+    assert (row["problem_id"], row["correct"]) == ("0", True)
+
+
+def test_a_folder_whose_name_is_a_pattern_reads_no_other_folder(task, split, tmp_path):
+    for name in ("runs 1", "runs ?"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / name / "train.parquet")
+    with pytest.raises(ValueError, match=r"runs \?.*pattern"):
+        list(import_solutions(str(tmp_path / "runs ?"), task, split))
+
+
+@pytest.mark.parametrize("name", ["own.jsonl", ""], ids=["the file", "its folder"])
+def test_another_encoding_is_refused_with_the_file(task, split, write, tmp_path, name):
+    path = tmp_path / "own.jsonl"
+    write(ROWS)
+    path.write_bytes(path.read_bytes().decode().encode("utf-16"))
+    with pytest.raises(ValueError, match=r"own\.jsonl.*not UTF-8"):
+        list(import_solutions(str(tmp_path / name), task, split))
+
+
 def test_refuses_a_source_without_any_known_problem(task, split, write):
     with pytest.raises(ValueError, match="None of the 1 solutions"):
         list(import_solutions(write(ROWS[3:]), task, split))
@@ -138,7 +199,7 @@ def test_refuses_a_source_without_any_known_problem(task, split, write):
         ('{"problem_id": "sum-0", "solution": "\\ud800"}', "`solution` .*UTF-8"),
         ('{"problem_id": "sum-0", "solution": "1", "problem": "2 + 1 ="}', "not that problem's: '2"),
         ('{"problem_id": "sum-0", "solution": "1"}', "`told`, mapped to `label`, is missing"),
-        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "0 or 1 .*; got 'yes'"),
+        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "`told`, read as `label`, .*got 'yes'"),
     ],
 )
 def test_broken_lines_are_named(task, split, tmp_path, line, message):
@@ -149,9 +210,9 @@ def test_broken_lines_are_named(task, split, tmp_path, line, message):
 
 
 UNREADABLE = {
-    "invalid JSON": (b"{", "not valid JSON"),
-    "another type": (b"[1]", "one JSON object"),
-    "not UTF-8": (b'{"problem_id": "\xff"}', "not valid JSON"),
+    "invalid JSON": (b"{", "not JSON"),
+    "another type": (b"[1]", "must be an object"),
+    "not UTF-8": (b'{"problem_id": "\xff"}', "not UTF-8"),
     "nested too deeply": (b"[" * 100_000, "nested too deeply"),
 }
 
@@ -161,14 +222,14 @@ def test_a_line_without_an_object_is_skipped_and_counted(tmp_path, caplog, line,
     path = tmp_path / "own.jsonl"
     path.write_bytes(b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
     assert list(read_rows(str(path))) == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 4", {"a": 2})]
-    assert re.search(rf"Skipped 1 of the 3 lines of .*own\.jsonl.*line 3: .*{reason}", caplog.text)
+    assert re.search(rf"Skipped 1 of the 3 lines of .*own\.jsonl.*line 3, .*{reason}", caplog.text)
 
 
 @pytest.mark.parametrize(("line", "reason"), UNREADABLE.values(), ids=UNREADABLE)
 def test_a_file_without_any_object_is_refused(tmp_path, line, reason):
     path = tmp_path / "own.jsonl"
     path.write_bytes(line + b"\n")
-    with pytest.raises(ValueError, match=rf"own\.jsonl.*line 1: .*{reason}"):
+    with pytest.raises(ValueError, match=rf"own\.jsonl.*line 1, .*{reason}"):
         list(read_rows(str(path)))
 
 

@@ -88,7 +88,7 @@ def test_an_unknown_split_is_refused(tmp_path):
             "Problem 0 of `.*`: .*'no idea'",
         ),
         ("\n", "no problems in"),
-        (b"\xff\xfe", r"Cannot read `.*train\.jsonl`"),
+        (b"\xff\xfe", r"train\.jsonl`, line 1, is not UTF-8"),
     ],
 )
 def test_a_broken_file_is_one_clear_error(tmp_path, content, message):
