@@ -1,6 +1,7 @@
 """Decorators and types for the sections of a recipe, and checks of single values against a section's fields."""
 
 import os
+import re
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -11,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 
 # Larger values are surely typing errors; these bounds do not say what is affordable.
-MAX_COUNT, MAX_BATCH, MAX_ROUNDS, MAX_RANK = 10**9, 10**6, 10**5, 10**4
+MAX_COUNT, MAX_STEPS, MAX_BATCH, MAX_ROUNDS, MAX_REPEATS, MAX_RANK = 10**9, 10**7, 10**6, 10**5, 10**4, 10**4
 _MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes, the limits of Linux
 _MAX_NAME = 200  # bytes; scripts append a seed to the name
 
@@ -32,6 +33,8 @@ def _read_path(text: str) -> str:
         raise ValueError(
             f"`{path.split('/')[0]:.40}` is not replaced in a path; write it in full (`~` alone is your home)"
         )
+    if re.match(r"[\w+.-]+://", path):
+        raise ValueError("must be a path on this machine, or a name on the Hub where one is allowed; a URL is neither")
     if "\0" in path or not path.strip():
         raise ValueError("must be a path; it is empty or has a character that a path cannot have")
     size = max(len(part.encode(errors="replace")) for part in path.split("/"))
@@ -56,6 +59,8 @@ value_section = dataclass(config=ConfigDict(extra="forbid"), frozen=True)
 Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0), _upper_bound(MAX_COUNT)]
 AtLeastTwo = Annotated[int, Field(ge=2), _upper_bound(MAX_COUNT)]
+Steps = Annotated[int, Field(ge=1), _upper_bound(MAX_STEPS)]
+Repeats = Annotated[int, Field(ge=1), _upper_bound(MAX_REPEATS)]  # for each problem or solution
 BatchSize = Annotated[int, Field(ge=1), _upper_bound(MAX_BATCH)]
 GroupSize = Annotated[int, Field(ge=2), _upper_bound(MAX_BATCH)]
 Rank = Annotated[int, Field(ge=1), _upper_bound(MAX_RANK)]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pvg_hf.config.trust import guard_file
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.integrity import DamagedFileError, is_sealed_text_whole, seal_text
 
-_YAML_NAMES = {bool: "true or false", int: "number", float: "number"}
+_YAML_NAMES = {bool: "true or false", int: "number", float: "number", date: "date", dict: "mapping", list: "list"}
 _PATTERNS = {
     r"^[\w.-]+$": "must be made of letters, digits, `_`, `.` and `-`",
     r"^(auto|cpu|cuda)$": "must be `auto`, `cpu` or `cuda`",
@@ -165,9 +166,27 @@ def parse_override(text: str) -> dict[str, Any]:
             f"Cannot read the override {show_value(text)}; write `section.key=value`, e.g. `prover.beta=0.1`."
         )
     nested: Any = _parse_yaml(value, f"The value of the override `{cut_to_line(path)}`")
+    _check_as_written(value, nested, path)
     for key in reversed(path.split(".")):
         nested = {int(key) if key.isdigit() else key: nested}
     return nested
+
+
+def _check_as_written(written: str, value: Any, path: str) -> None:
+    """
+    Check that YAML drops nothing of an override's value, as it does from ` #` on: nobody writes comments on a command line.
+
+    Raises:
+        RecipeError: if it does.
+    """
+    tokens = pairwise(yaml.scan(written, _Loader)) if "#" in written else ()
+    has_comment = any("#" in written[one.end_mark.index : other.start_mark.index] for one, other in tokens)
+    is_plain_text = isinstance(value, str) and written.lstrip()[:1] not in ("'", '"', "|", ">")
+    if has_comment or (is_plain_text and value != written.strip()):
+        raise RecipeError(
+            f"YAML reads {show_value(value)} for `{cut_to_line(path)}`, where {show_value(written)} is written. Put the text in "
+            "quotes within the shell's quotes, e.g. 'output_dir=\"my runs #1\"'."
+        )
 
 
 def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
@@ -249,8 +268,9 @@ def _describe(error: ErrorDetails, place: Sequence[str] = (), adapter: TypeAdapt
 def _explain(error: ErrorDetails) -> str:
     """Explain an error, in plain words where pydantic would mention its classes or regular expressions."""
     kind, value = error["type"], error["input"]
-    if kind == "string_type" and isinstance(value, (bool, int, float, date)):
-        return f"must be text, but YAML reads this as a {_YAML_NAMES.get(type(value), 'date')}: quote it, e.g. `'off'` or `'007'`"
+    if kind == "string_type" and isinstance(value, tuple(_YAML_NAMES)):
+        name = next(name for kind, name in _YAML_NAMES.items() if isinstance(value, kind))
+        return f"must be text, but YAML reads this as a {name}: quote it, e.g. `'off'` or `'007'`"
     if kind == "string_type" and value is None:
         return "must be text, but YAML reads `~`, `null` and nothing as no value: write it in quotes"
     if kind in ("dataclass_type", "dataclass_exact_type"):

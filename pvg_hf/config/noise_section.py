@@ -15,6 +15,7 @@ from pvg_hf.config.fields import (
     FlipRate,
     NonNegative,
     Positive,
+    Repeats,
     Sets,
     Share,
     check_option,
@@ -139,7 +140,7 @@ class SliceConfig:
     noise_enabled: bool | None = Field(None, description="Whether noise is injected.")
     tier: TierName | None = Field(None, description="The tier that is called first.")
     escalation_policy: Policy | None = Field(None, description="When the next tier is called.")
-    max_attempts: Count | None = Field(None, description="Maximum number of calls per solution.")
+    max_attempts: Repeats | None = Field(None, description="Maximum number of calls per solution.")
     tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers of all slices.")
 
 
@@ -294,7 +295,7 @@ class CheckerConfig:
         description="When the next tier is called: unless a call accepted, after a timeout, always, or never. The last call "
         "decides.",
     )
-    max_attempts: Count = Field(3, description="Maximum number of calls per solution.")
+    max_attempts: Repeats = Field(3, description="Maximum number of calls per solution.")
     critical: str | None = Field(
         None,
         description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a comparison "

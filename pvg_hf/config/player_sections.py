@@ -20,8 +20,10 @@ from pvg_hf.config.fields import (
     NonNegative,
     Positive,
     Rank,
+    Repeats,
     Sets,
     Share,
+    Steps,
     section,
 )
 from pvg_hf.config.noise_section import check_rates
@@ -45,7 +47,7 @@ class PPOConfig:
     critic_learning_rate: Annotated[Positive | None, Sets()] = Field(
         None, description="Peak learning rate of the critic; the prover's by default."
     )
-    num_iterations: Annotated[Count, Sets()] = Field(
+    num_iterations: Annotated[Repeats, Sets()] = Field(
         4, description="Epochs over a batch of solutions. `max_steps` counts each epoch's steps."
     )
     gamma: Annotated[Share, Sets()] = Field(1.0, description="Discount of later rewards, per token.")
@@ -124,7 +126,7 @@ class ScoreConfig:
         10, description="Steps between validations; the best checkpoint is chosen by their reward."
     )
     eval_proofs: Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
-    num_analyses: Count = Field(
+    num_analyses: Repeats = Field(
         2,
         description="Number of independent analyses of a proof when it is scored; its score is the mean of their scores.",
     )
@@ -138,13 +140,13 @@ class ScoreConfig:
         description="Who scores the round's new proofs for the next verifier: the task, or the round's own verifier by "
         "scaled verification. The base prover's proofs are always scored by the task.",
     )
-    label_analyses: Count = Field(
+    label_analyses: Repeats = Field(
         ScaledVerification.num_analyses, description="n of scaled verification: analyses of a proof."
     )
-    label_checks: Count = Field(
+    label_checks: Repeats = Field(
         ScaledVerification.num_checks, description="m: checks of each analysis that claims an issue; odd."
     )
-    label_agreements: Count = Field(
+    label_agreements: Repeats = Field(
         ScaledVerification.num_agreements, description="k: analyses that must agree on a label."
     )
     report_proofs: Count = Field(
@@ -292,7 +294,7 @@ class ScratchConfig:
 class WarmupConfig:
     """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
 
-    max_steps: Count = Field(200, description="Optimiser steps.")
+    max_steps: Steps = Field(200, description="Optimiser steps.")
     batch_size: Count = Field(16, description="Solutions per step, over all processes.")
     learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
     max_length: Count = Field(
@@ -473,7 +475,7 @@ class VerifierConfig(PlayerConfig):
         description="Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024). "
         "Not TRL's `center_rewards_coefficient`.",
     )
-    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
+    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs")] = Field(
         300, description="Optimiser steps per round."
     )
     pairs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size")] = Field(
@@ -560,11 +562,11 @@ class ProverConfig(PlayerConfig):
         description="`backward`: an unbiased reward for solutions that are graded with errors, at the rates of `rates`. The phase "
         "reports whether this changes what is learned.",
     )
-    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
+    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs")] = Field(
         60,
         description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
     )
-    helpful_max_steps: Count | None = Field(
+    helpful_max_steps: Steps | None = Field(
         None,
         description="Planned optimiser steps of the helpful role if roles are `separate`; `max_steps` by default. The sneaky role "
         "may take longer to reach parity than the helpful one to learn.",
@@ -611,7 +613,7 @@ class ProverConfig(PlayerConfig):
         "that the phase begins with is evaluated too, and kept if no later one is better.",
     )
     eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
-    eval_samples: Count = Field(2, description="Helpful solutions per problem in such an evaluation.")
+    eval_samples: Repeats = Field(2, description="Helpful solutions per problem in such an evaluation.")
 
     @model_validator(mode="after")
     def _check_algorithm(self) -> "ProverConfig":

@@ -19,9 +19,11 @@ from pvg_hf.config.fields import (
     NonNegative,
     PositiveShare,
     ProperShare,
+    Repeats,
     Seed,
     Sets,
     Share,
+    Steps,
     section,
 )
 from pvg_hf.config.noise_section import ErrorBucketConfig, NoiseConfig, restate_rates
@@ -152,7 +154,7 @@ class SplitConfig:
 class BootstrapConfig:
     """Solutions to the verifier's problems (D_V) from the base prover, or existing ones."""
 
-    solutions_per_problem: Count = Field(4, description="Solutions of the base prover per problem of D_V.")
+    solutions_per_problem: Repeats = Field(4, description="Solutions of the base prover per problem of D_V.")
     import_from: FilePath | None = Field(
         None,
         description="A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead.",
@@ -213,10 +215,10 @@ class DataConfig:
 class MintConfig:
     """New solutions of the round's prover to the verifier's problems (D_V) and to the test problems."""
 
-    solutions_per_problem: Count = Field(
+    solutions_per_problem: Repeats = Field(
         2, description="Solutions of each role per problem of D_V; later verifiers learn from them."
     )
-    test_solutions_per_problem: Count = Field(
+    test_solutions_per_problem: Repeats = Field(
         8, description="Solutions of each role per test problem; the round is evaluated on them."
     )
     problems_per_batch: Count = Field(
@@ -325,7 +327,7 @@ class EvaluationConfig:
         default_factory=lambda: [2, 4, 8],
         description="Values of n for balanced best-of-n, up to `mint.test_solutions_per_problem`.",
     )
-    bootstrap_samples: Annotated[int, Field(ge=100)] = Field(
+    bootstrap_samples: Annotated[int, Field(ge=100, le=100_000)] = Field(
         1000, description="Number of bootstrap resamples of the problems for an interval."
     )
     crossed_rounds: CountOrZero = Field(
@@ -458,7 +460,7 @@ class AttackSettings:
     seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2], description="Seeds of the attackers; the problems are split as in the game."
     )
-    max_steps: Count | None = Field(
+    max_steps: Steps | None = Field(
         None,
         description="The cap: steps after which an attack has found nothing; four times `prover.max_steps` by default.",
     )

@@ -200,7 +200,18 @@ REFUSED = {
     "infinite in a mapping": ("prover: {trainer: {adam_epsilon: .inf}}", ["`prover.trainer.adam_epsilon`"]),
     "infinite in a round": ("rounds: {1: {prover: {beta: -.inf}}}", ["`rounds.1.prover.beta`"]),
     "huge": (f"verifier: {{max_steps: 1{'0' * 30}}}", ["`verifier.max_steps`", "64 bits"]),
-    "too many steps": ("verifier: {max_steps: 10000000000}", ["`verifier.max_steps`", "1,000,000,000"]),
+    "count too large": ("verifier: {max_length: 10000000000}", ["`verifier.max_length`", "1,000,000,000"]),
+    "endless steps": ("prover: {max_steps: 1000000000}", ["`prover.max_steps`", "10,000,000"]),
+    "endless attempts": ("noise: {checker: {max_attempts: 1000000000}}", ["`noise.checker.max_attempts`", "10,000"]),
+    "endless attempts in a slice": (
+        "noise: {checker: {slice_by: a, slices: {b: {max_attempts: 1000000000}}}}",
+        ["`noise.checker.slices.b.max_attempts`", "10,000"],
+    ),
+    "endless solutions": (
+        "mint: {test_solutions_per_problem: 1000000}",
+        ["`mint.test_solutions_per_problem`", "10,000"],
+    ),
+    "endless resamples": ("evaluation: {bootstrap_samples: 1000000}", ["`evaluation.bootstrap_samples`", "100000"]),
     "too many rounds": ("num_rounds: 1000000000", ["`num_rounds`", "100,000"]),
     "group too large": ("prover: {num_generations: 1000000000}", ["`prover.num_generations`", "1,000,000"]),
     "rank too large": ("prover: {lora: {r: 1000000}}", ["`prover.lora.r`", "10,000"]),
@@ -210,6 +221,11 @@ REFUSED = {
     "variable in a path": ("output_dir: $HOME/runs", ["`output_dir`", "`$HOME`"]),
     "unknown home": ("output_dir: ~nobody-of-this-name/runs", ["`output_dir`", "`~nobody-of-this-name`"]),
     "path too long": (f"task: {{path: {'x' * 300}}}", ["`task.path`", "255"]),
+    "URL as a folder": ("output_dir: s3://bucket/runs", ["`output_dir`", "URL"]),
+    "URL as a file": ("bootstrap: {import_from: 'https://host/a.jsonl'}", ["`bootstrap.import_from`", "URL"]),
+    "mapping as a folder": ("output_dir: {runs 1}", ["`output_dir`", "mapping", "quote it"]),
+    "list as a folder": ("output_dir: [runs 1]", ["`output_dir`", "list", "quote it"]),
+    "time as a folder": ("output_dir: 2020-01-01 10:00:00", ["`output_dir`", "date", "quote it"]),
     "deep": (f"task: {'[' * 5000}", ["nested too deeply"]),
     "deep and closed": (f"task: {'[' * 5000}{']' * 5000}", ["nested too deeply"]),
     "no section": ("prover: 3", ["`prover`", "section", "3"]),
@@ -230,6 +246,39 @@ def test_errors_about_nonsense_are_short_lines(case, tmp_path):
         load_recipe(path)
     assert [part for part in parts if part not in str(caught.value)] == []
     assert max(map(len, str(caught.value).splitlines())) < 1000
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("/a/my runs", "/a/my runs"),
+        ("/a/my, runs#1", "/a/my, runs#1"),
+        (" it's {a} [b] ", "it's {a} [b]"),
+        ("/a/größe \U0001f9ee", "/a/größe \U0001f9ee"),
+        ('"/a/my runs #1"', "/a/my runs #1"),
+        ("'a: b'", "a: b"),
+    ],
+)
+def test_text_in_an_override_is_used_as_it_is_written(written, value):
+    assert load_recipe({}, [f"output_dir={written}"]).output_dir == value
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "output_dir=/a/my runs #1",
+        'output_dir="/a/my runs" #1',
+        "task.path=#1",
+        "task.options={path: a} #1",
+        "output_dir=&a runs",
+        "output_dir=--- runs",
+        "output_dir=a\n  b",
+    ],
+)
+def test_an_override_of_which_yaml_would_drop_something_is_refused(override):
+    with pytest.raises(RecipeError, match=override.partition("=")[0]) as caught:
+        load_recipe({}, [override])
+    assert "quotes" in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["name", "task.path", "prover.reward", "data.mixture", "prover.q"])
