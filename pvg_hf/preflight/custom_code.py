@@ -9,10 +9,12 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.extensions import running
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems, load_recipe_task
+from pvg_hf.data.schema import solution_features
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards import load_reward
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
 from pvg_hf.tasks.grade import SHOWN, Grade
+from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS, refuse_taken_columns
 from pvg_hf.trainers.prover.stopping import StopRule, rehearse
 from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method
 
@@ -37,6 +39,10 @@ def check_task(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     task, where = problems.task, f"`task.name` is `{recipe.task.name}`"
     if is_custom(task):
         yield from refusals(where, partial(_compare_problems, recipe, task))
+    yield from refusals(where, partial(solution_features, task))
+    # The prover's rows are the problems with `role` and `prompt`.
+    taken = {*TAKEN_COLUMNS, "role", "prompt"}
+    yield from refusals(where, partial(refuse_taken_columns, problems.parts["prover"].column_names, taken))
     yield from _check_prompts(recipe, problems)
     yield from refusals(where, partial(_rehearse_grades, problems))
 

@@ -23,7 +23,7 @@ MAX_NUMBER = 10**7  # of problems etc.; a larger number is surely a typing error
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "null"}
 
 
-def load_task(name: str, **options: Any) -> Task:
+def load_task(name: str, /, **options: Any) -> Task:
     """
     Construct a task from its name and options.
 

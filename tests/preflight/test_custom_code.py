@@ -272,6 +272,19 @@ TASKS = {
         "prompts: ClassVar = {Role.BASE: '{{ problem }}', Role.HELPFUL: '{{ problem }}'}",
         ["no prompt template for role `sneaky`"],
     ),
+    "a column of the pool": (
+        "columns: ClassVar = {**Sums.columns, 'label': Value('int32')}\n"
+        "    def rows(self, split): return [{**row, 'label': 1} for row in super().rows(split)]",
+        ["['label']", "a pool has them"],
+    ),
+    "a column that the trainer takes for pictures": (
+        "def rows(self, split): return [{**row, 'images': 'x'} for row in super().rows(split)]",
+        ["['images']", "the trainer"],
+    ),
+    "a column that the game writes": (
+        "def rows(self, split): return [{**row, 'prompt': 'x'} for row in super().rows(split)]",
+        ["['prompt']", "the trainer"],
+    ),
     "an answer that is no text": ("def read_answer(self, solution): return 3", ["`read_answer` returns 3"]),
     "a solution that is no text": ("def solution_in(self, text): return None", ["`solution_in` returns None"]),
 }

@@ -113,3 +113,8 @@ def test_an_option_of_another_type_is_one_line(option, value, said):
 def test_a_whole_number_is_a_number_and_null_may_be_allowed(tmp_path):
     assert load_task("arithmetic", distractor_rate=1).distractor_rate == 1
     load_task("gsm8k", path=str(tmp_path), num_train=None)
+
+
+def test_an_option_may_have_any_name():
+    with pytest.raises(ValueError, match="Unknown option `name` of task `arithmetic`"):
+        load_task("arithmetic", **{"name": "proofs"})

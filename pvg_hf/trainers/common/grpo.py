@@ -1,6 +1,6 @@
 """GRPO with the package's own sampling loop, and with checks of its settings before training."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -23,6 +23,22 @@ from pvg_hf.trainers.common.model_card import ModelCardMixin
 
 logger = get_logger(__name__)
 
+TAKEN_COLUMNS = frozenset(
+    {
+        *(
+            "prompts",
+            "completions",
+            "completion_ids",
+            "trainer_state",
+            "log_extra",
+            "log_metric",
+        ),  # of reward functions
+        *("image", "images"),  # which TRL would pass to the model
+        "self",
+    }
+)
+"""Columns that a dataset for GRPO cannot have, since TRL passes columns to reward functions by their names."""
+
 
 class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
     """
@@ -43,8 +59,9 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
             Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), or for a model made
-            in memory, since its KL reference cannot be loaded; for chats that the tokenizer's template does not write.
+        ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), for a column with a
+            name that TRL uses itself, for a model made in memory, since its KL reference cannot be loaded, or for
+            chats that the tokenizer's template does not write.
     """
 
     player: ClassVar[str] = "player"
@@ -59,9 +76,12 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         *,
         args: SampledGRPOConfig,
         train_dataset: Dataset,
+        eval_dataset: Dataset | dict[str, Dataset] | None = None,
         peft_config: PeftConfig | None = None,
         **kwargs,
     ):
+        for dataset in (train_dataset, *datasets_of(eval_dataset)):
+            refuse_taken_columns(dataset.column_names)
         self._check_number_of_prompts(train_dataset, args)
         if (mistake := args.find_uneven_saving()) is not None:
             logger.warning(mistake)
@@ -70,7 +90,14 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         silence_old_checkpointing_names()
         # Which of the current batch's completions, over all processes, have a reward; set by `_calculate_rewards`.
         self._has_reward = torch.empty(0, dtype=torch.bool)
-        super().__init__(model, args=args, train_dataset=train_dataset, peft_config=peft_config, **kwargs)
+        super().__init__(
+            model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            peft_config=peft_config,
+            **kwargs,
+        )
         lift_adapter(self.model)
         self._check_chats()
         self._sampler = self._make_sampler() if samples_plainly(args) else None
@@ -142,6 +169,25 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         self.log_completions = writes_completions and len(self._logs["prompt"]) > 0
         super().log(logs, start_time)
         self.log_completions = writes_completions
+
+
+def datasets_of(evaluation: Dataset | dict[str, Dataset] | None) -> list[Dataset]:
+    """Return the datasets of a trainer's `eval_dataset`."""
+    return [*evaluation.values()] if isinstance(evaluation, dict) else [*filter(None, [evaluation])]
+
+
+def refuse_taken_columns(columns: Iterable[str], taken: Iterable[str] = TAKEN_COLUMNS) -> None:
+    """
+    Refuse columns whose names the trainer uses itself.
+
+    Raises:
+        ValueError: naming them.
+    """
+    found = sorted(set(columns) & set(taken))
+    if found:
+        raise ValueError(
+            f"The columns {found} have names that the trainer uses itself; rename them or leave them out."
+        )
 
 
 def completion_text(completion: str | list[Mapping[str, Any]]) -> str:

@@ -23,7 +23,7 @@ from pvg_hf.rewards import (
     role_aligned,
 )
 from pvg_hf.tasks.grade import Grade, call_grader
-from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text
+from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text, datasets_of
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.metrics import OBSERVED, OPTIONAL_METRICS, RoleSignals, is_of_labels, role_metrics
 
@@ -93,7 +93,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for a stream, missing columns, a scorer that is not a function, an unknown role or reward, fewer
+        ValueError: for a stream, missing columns, columns with names that TRL uses itself, a scorer that is not a function, an unknown role or reward, fewer
             prompts than one generation batch (TRL would return after 0 steps), or a model made in memory, since its KL
             reference cannot be loaded.
 
@@ -138,8 +138,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         if not callable(scorer):
             raise ValueError(_describe_scorer(scorer))
         check_arguments(scorer, "The scorer", "(problems, solutions) -> scores", [], [])
-        eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
-        for dataset in (train_dataset, *filter(None, eval_datasets)):
+        for dataset in (train_dataset, *datasets_of(eval_dataset)):
             _check_dataset(dataset)
         self.scorer = scorer
         self.grader = grader

@@ -2,8 +2,11 @@ import pytest
 import torch
 
 from pvg_hf.sampling import Sampler
+from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS
 from pvg_hf.trainers.common.grpo_config import samples_plainly
-from tests.support.prover_training import prover_args, prover_trainer
+from tests.support.ppo_training import ppo_trainer
+from tests.support.prover_training import grade_by_length, prover_args, prover_trainer, role_rows
+from tests.support.score_training import proof_rows, score_trainer
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,33 @@ def test_engines_set_the_switches_of_trl(settings, engine, is_plain, tmp_path):
 def test_wrong_engines_are_refused(settings, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         prover_args(tmp_path, **settings)
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN_COLUMNS))
+def test_columns_that_trl_would_confuse_are_refused_at_once(name, prover, tmp_path):
+    makers = {
+        "prover": lambda rows: prover_trainer(prover, tmp_path, rows=rows(role_rows())),
+        "its evaluation": lambda rows: prover_trainer(prover, tmp_path, eval_dataset={"all": rows(role_rows())}),
+        "with a critic": lambda rows: ppo_trainer(prover, tmp_path, rows=rows(role_rows())),
+        "score verifier": lambda rows: score_trainer(prover, tmp_path, rows=rows(proof_rows())),
+    }
+    for make in makers.values():
+        with pytest.raises(ValueError, match=rf"\['{name}'\].*rename"):
+            make(lambda rows: rows.add_column(name, ["x"] * len(rows)))
+
+
+def test_columns_of_other_names_reach_the_grader(prover, tmp_path):
+    names = ["completion", "score", "scores", "reward", "advantage", "correct", "solution", "label", "problem_id"]
+    rows, seen = role_rows(), set()
+    for name in names:
+        rows = rows.add_column(name, ["x"] * len(rows))
+
+    def grade(row, solution):
+        seen.update(row)
+        return grade_by_length(row, solution)
+
+    prover_trainer(prover, tmp_path, rows=rows, grader=grade, settings={"max_steps": 1}).train()
+    assert set(names) <= seen
 
 
 def _generate(trainer, prompts: list[list[int]]) -> list[list[int]]:

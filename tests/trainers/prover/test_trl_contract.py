@@ -4,6 +4,7 @@ loading of models rely on.
 """
 
 import inspect
+import re
 import warnings
 from contextlib import AbstractContextManager
 
@@ -29,6 +30,7 @@ from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.trainers.common.distributed import silence_old_checkpointing_names
+from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS
 
 
 def _reward(completions, **columns):
@@ -107,6 +109,8 @@ def test_reward_functions_get_columns_and_may_log(trainer):
     source = inspect.getsource(GRPOTrainer._calculate_rewards)
     assert 'reward_kwargs["log_extra"] = self._log_completion_extra' in source
     assert "prompts=prompts, completions=completions, completion_ids=completion_ids_list, **reward_kwargs" in source
+    names = {"prompts", "completions", "completion_ids", *re.findall(r'\breward_kwargs\["(\w+)"\]', source)}
+    assert names - {"environments"} <= TAKEN_COLUMNS  # the latter only with an environment factory
     trainer._log_completion_extra("role", ["helpful"])
     assert trainer._pending_extra_logs.pop("role") == ["helpful"]
 
