@@ -20,7 +20,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
-from pvg_hf.tasks.base import Task, grade_solution
+from pvg_hf.tasks.base import Task, grade_solutions
 from pvg_hf.tasks.json_rows import parse_json_row
 
 logger = logging.getLogger(__name__)
@@ -244,7 +244,8 @@ def import_solutions(
         solution = text_of(place, row, names["solution"])
         is_truncated = bool(_read_flag(place, row, "is_truncated", columns))
         # A truncated text is never correct, whatever the grader reads in it.
-        grade = final_grade(grade_solution(task, problem, solution), is_truncated)
+        [grade] = grade_solutions(task, [(problem, solution)])
+        grade = final_grade(grade, is_truncated)
         yield make_solution(
             task=task,
             problem=problem,

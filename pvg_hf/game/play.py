@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils import gather_object, parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
@@ -175,8 +175,10 @@ def _play_phase(
     ):
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_memory_settings(round_recipe, key.name):
-            take_sandbox_use(context)  # which belongs to no phase: checks before the game, or a phase that failed
-            record.summary = PHASES[key.name](context, output)
+            # What belongs to no phase is dropped: that of checks before the game, or of a phase that failed.
+            take_sandbox_use(context)
+            _take_failures(context)
+            record.summary = PHASES[key.name](context, output) + _take_failures(context)
             record.sandbox = take_sandbox_use(context)
             summarize_calls(context, output)
             record.alerts = context.alerts()
@@ -195,6 +197,13 @@ def _play_phase(
     gc.collect()  # free the phase's models before the next phase loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _take_failures(context: PhaseContext) -> str:
+    """Describe on how many solutions the task's `grade` failed since the last call; empty if on none."""
+    counts = gather_object([context.problems.task.tolerant_grader.take_counts()])
+    num_graded, num_failed = map(sum, zip(*counts, strict=True))
+    return f"; `grade` failed on {num_failed:,} of {num_graded:,} solutions" if num_failed else ""
 
 
 def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:

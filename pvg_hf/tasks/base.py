@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -11,9 +11,8 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.core.extensions import ExtensionError, running
 from pvg_hf.core.roles import Role
-from pvg_hf.core.threads import call_in_threads
 from pvg_hf.tasks.answers import answers_equal, extract_answer, reference_answer
-from pvg_hf.tasks.grade import Grade, call_grader
+from pvg_hf.tasks.grade import Grade, TolerantGrader, call_grader
 
 Problem = Mapping[str, Any]
 
@@ -161,6 +160,11 @@ class Task(ABC):
         """
         return {}
 
+    @cached_property
+    def tolerant_grader(self) -> TolerantGrader:
+        """Grades what provers write; it counts the solutions on which `grade` fails."""
+        return TolerantGrader(self.grade, name=f"The task `{self.name}`", detail=self.detail_columns)
+
     @property
     def grades_at_once(self) -> int:
         """Number of threads that may call `grade` at the same time; 1 unless a task gains by more."""
@@ -190,7 +194,7 @@ def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
 
 def grade_solutions(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Grade]:
     """
-    Grade several solutions with their task, as many at a time as the task allows.
+    Grade several solutions with their task, as many at a time as the task allows. Those on which it fails abstain.
 
     Args:
         task ([`Task`]):
@@ -199,9 +203,9 @@ def grade_solutions(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Gr
             Problem and solution of each.
 
     Raises:
-        ExtensionError: as for [`grade_solution`].
+        ExtensionError: if the task fails on too many of them (see [`~pvg_hf.tasks.grade.TolerantGrader`]).
     """
-    return call_in_threads(partial(grade_solution, task), asked, task.grades_at_once)
+    return task.tolerant_grader(asked, task.grades_at_once)
 
 
 def read_problems(task: Task, split: Split) -> Dataset | None:

@@ -1,7 +1,8 @@
-"""A task's grade of one solution."""
+"""A task's grade of one solution, and the graders that give it."""
 
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -9,8 +10,13 @@ from typing import Any
 import numpy as np
 
 from pvg_hf.core.extensions import ExtensionError, running
+from pvg_hf.core.threads import call_in_threads
+
+logger = logging.getLogger(__name__)
 
 SHOWN = 80  # characters of a solution in a message
+FAILURE = "grader_error"
+"""Key of `Grade.detail` with the error of a grader that failed."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,11 @@ class Grade:
         return math.nan if value is None else float(value)
 
 
+Grader = Callable[[Mapping[str, Any], str], Grade]
+
+
 def call_grader(
-    grader: Callable[[Mapping[str, Any], str], Grade],
+    grader: Grader,
     problem: Mapping[str, Any],
     solution: str,
     *,
@@ -87,6 +96,71 @@ def call_grader(
     if mistake is not None:
         raise ExtensionError(f"{asked} {mistake}")
     return grade
+
+
+# A grader is broken if it fails on a larger share of the solutions, and on more of them.
+MAX_FAILED_SHARE = 0.1
+MAX_FAILED = 10
+
+
+class TolerantGrader:
+    """
+    Grades solutions with code that may fail on some of them.
+
+    A solution on which it fails has no answer, and its grade abstains, so that it gets neither a label nor a reward. The first
+    failure is logged.
+
+    Args:
+        grader (`Callable`):
+            Function `(problem, solution) -> Grade`, which several threads may call at the same time.
+        name (`str`, defaults to `"The grader"`), detail (`Iterable[str]`, *optional*):
+            As for [`call_grader`].
+    """
+
+    def __init__(self, grader: Grader, *, name: str = "The grader", detail: Iterable[str] = ()):
+        self.grader = grader
+        self.name = name
+        self.detail = tuple(detail)
+        self.num_graded = self.num_failed = 0
+
+    def __call__(self, asked: Sequence[tuple[Mapping[str, Any], str]], num_threads: int = 1) -> list[Grade]:
+        """
+        Grade solutions.
+
+        Args:
+            asked (`Sequence[tuple[Mapping, str]]`):
+                Problem and solution of each.
+            num_threads (`int`, defaults to 1):
+                Number of threads that call the grader at the same time.
+
+        Raises:
+            ExtensionError: if it has failed on more than `MAX_FAILED_SHARE` of the solutions since [`take_counts`], and on more
+                than `MAX_FAILED`.
+        """
+        grades = call_in_threads(self._grade, asked, num_threads)
+        errors = [grade.detail[FAILURE] for grade in grades if FAILURE in grade.detail]
+        if errors and not self.num_failed:
+            logger.warning("%s Such a solution has no answer, and gets neither a label nor a reward.", errors[0])
+        self.num_graded += len(grades)
+        self.num_failed += len(errors)
+        if errors and self.num_failed > max(MAX_FAILED, MAX_FAILED_SHARE * self.num_graded):
+            raise ExtensionError(
+                f"{errors[-1]} It failed on {self.num_failed:,} of {self.num_graded:,} solutions; repair it, or let it grade such "
+                "solutions as incorrect."
+            )
+        return grades
+
+    def take_counts(self) -> tuple[int, int]:
+        """Return the numbers of solutions that were graded, and on which the grader failed; then count from 0."""
+        counts = self.num_graded, self.num_failed
+        self.num_graded = self.num_failed = 0
+        return counts
+
+    def _grade(self, problem: Mapping[str, Any], solution: str) -> Grade:
+        try:
+            return call_grader(self.grader, problem, solution, name=self.name, detail=self.detail)
+        except ExtensionError as err:
+            return Grade(None, correct=False, detail={**dict.fromkeys(self.detail), FAILURE: str(err)}, abstains=True)
 
 
 def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:

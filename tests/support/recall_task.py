@@ -2,6 +2,7 @@
 
 import re
 from typing import ClassVar
+from zlib import crc32
 
 from datasets import Dataset, Value
 
@@ -72,6 +73,20 @@ class TestedRecallTask(RecallTask):
             test_pass_rate=1.0 if grade.correct else 0.25,
             detail={"similarity": min(len(solution), 50) / 50},
         )
+
+
+class FlakyRecallTask(TestedRecallTask):
+    """The same task, whose `grade` fails on a few of the solutions that provers write."""
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        if is_troublesome(problem["reference"], solution):
+            raise ZeroDivisionError("a solution that nobody thought of")
+        return super().grade(problem, solution)
+
+
+def is_troublesome(reference: str, solution: str) -> bool:
+    """Whether `FlakyRecallTask` fails on a solution."""
+    return solution.startswith("has") and solution != reference and crc32(f"{reference} {solution}".encode()) % 25 == 0
 
 
 class ShownRecallTask(RecallTask):

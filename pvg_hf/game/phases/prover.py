@@ -40,7 +40,7 @@ from pvg_hf.rewards import load_reward
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.schedule import staged
 from pvg_hf.sampling import Sampler
-from pvg_hf.tasks.base import Task, grade_solution
+from pvg_hf.tasks.base import Task, grade_solutions
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
@@ -111,7 +111,7 @@ def _mean_score(
 
 
 def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:
-    grade = task.grade(problem, text)
+    [grade] = grade_solutions(task, [(problem, text)])
     outcome = outcome_of(grade, is_truncated)
     solution = task.solution_in(text)
     return {**problem, "solution": solution, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
@@ -420,7 +420,7 @@ def _make_trainer(
     trainer = PROVER_TRAINERS[config.algorithm](context)(
         model,
         scorer=open_scorer(context.players, round_index, base_owner=model),
-        grader=partial(grade_solution, context.problems.task),
+        grader=context.problems.task.tolerant_grader,
         num_graders=context.problems.task.grades_at_once,
         solution_in=context.problems.task.solution_in,
         feedback=None if labels.noise is None else labels.observed,

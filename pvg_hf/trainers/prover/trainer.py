@@ -12,7 +12,6 @@ from datasets import Dataset
 
 from pvg_hf.core.extensions import ExtensionError, check_arguments, show_value
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.core.threads import call_in_threads
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import (
     as_reward,
@@ -22,14 +21,12 @@ from pvg_hf.rewards import (
     noise_corrected,
     role_aligned,
 )
-from pvg_hf.tasks.grade import Grade, call_grader
+from pvg_hf.tasks.grade import Grade, Grader, TolerantGrader
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text, datasets_of
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.metrics import OBSERVED, OPTIONAL_METRICS, RoleSignals, is_of_labels, role_metrics
 
 logger = get_logger(__name__)
-
-Grader = Callable[[Mapping[str, Any], str], Grade]
 
 Scorer = Callable[[list[str], list[str]], list[float]]
 
@@ -61,7 +58,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         grader (`Callable`):
             Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row.
             For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased. A solution whose
-            grade `abstains` gets no reward and has no effect.
+            grade `abstains` gets no reward and has no effect, as does one on which the grader fails
+            (see [`~pvg_hf.tasks.grade.TolerantGrader`]).
         num_graders (`int`, *optional*, defaults to 1):
             Number of threads that call `grader` at the same time.
         solution_in (`Callable`, *optional*):
@@ -123,7 +121,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         model,
         *,
         scorer: Scorer,
-        grader: Grader,
+        grader: Grader | TolerantGrader,
         num_graders: int = 1,
         solution_in: TextPart | None = None,
         args: ProverGRPOConfig,
@@ -141,7 +139,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         for dataset in (train_dataset, *datasets_of(eval_dataset)):
             _check_dataset(dataset)
         self.scorer = scorer
-        self.grader = grader
+        self.grader = grader if isinstance(grader, TolerantGrader) else TolerantGrader(grader)
         self.num_graders = num_graders
         self.solution_in = solution_in
         self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
@@ -230,7 +228,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         """Grade this process's solutions; return the signals of all processes and the labels for the reward."""
         truncated = self._are_cut(completion_ids_list)
         asked = list(zip(inputs, map(self._graded_text, completions), strict=True))
-        grades = call_in_threads(partial(call_grader, self.grader), asked, self.num_graders)
+        grades = self.grader(asked, self.num_graders)
         grades = [final_grade(*pair) for pair in zip(grades, truncated, strict=True)]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
         roles = [row["role"] for row in inputs]

@@ -217,6 +217,24 @@ def test_a_solution_whose_grade_abstains_is_neither_paid_nor_punished(prover, tm
     assert table["advantage"][~abstains].tolist() == pytest.approx(expected.tolist(), abs=1e-4)
 
 
+def test_a_solution_on_which_the_grader_fails_is_left_out_like_one_whose_grade_abstains(prover, tmp_path):
+    def fail_on_short_texts(row, solution):
+        if len(solution) % 7 == 0:
+            raise RuntimeError("too short")
+        return grade_by_length(row, solution)
+
+    def abstain(row, solution):
+        return Grade(None, False, abstains=True) if len(solution) % 7 == 0 else grade_by_length(row, solution)
+
+    tables = []
+    for grader in (fail_on_short_texts, abstain):
+        settings = {"reward": "src", "max_steps": 1, "log_completions": True}
+        prover_trainer(prover, tmp_path, grader=grader, settings=settings).train()
+        tables.append(read_completions(tmp_path))
+    pd.testing.assert_frame_equal(*tables)
+    assert tables[0]["src"].isna().tolist() == (tables[0]["completion"].str.len() % 7 == 0).tolist()
+
+
 def test_a_batch_without_any_label_is_not_blamed_on_the_reward(prover, tmp_path):
     trainer = prover_trainer(
         prover, tmp_path, feedback=lambda rows, step: [None] * len(rows), settings={"max_steps": 1}
