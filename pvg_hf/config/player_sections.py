@@ -298,7 +298,9 @@ class WarmupConfig:
     batch_size: Count = Field(16, description="Solutions per step, over all processes.")
     learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
     max_length: Count = Field(
-        512, description="Maximum length of prompt and solution, in tokens; longer ones are truncated at the end."
+        512,
+        description="Maximum length of prompt and solution, in tokens; longer ones are truncated at the end, and left out if nothing "
+        "of the solution remains.",
     )
 
 

@@ -69,7 +69,7 @@ def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
     references = [row["reference"] for row in rows]
     written = [tokens + 1 for tokens in _count(references, prover)]
     return TextLengths(
-        prompt={role: Length.of(_count(_prompts(problems, rows, role, prover), prover)) for role in Role},
+        prompt={role: Length.of(_count(write_prompts(problems, rows, role, prover), prover)) for role in Role},
         solution=Length.of(written).cap(recipe.prover.max_completion_length),
         verifier_input=Length.of(_verifier_inputs(recipe.verifier, rows, verifier)).cap(recipe.verifier.max_length),
         is_estimated=prover is None or verifier is None,
@@ -96,9 +96,10 @@ def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase
     return load_tokenizer(source, revision)
 
 
-def _prompts(
+def write_prompts(
     problems: GameProblems, rows: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
 ) -> list[str]:
+    """Write the prompts of some problems, without a chat template if there is no tokenizer yet."""
     if tokenizer is not None:
         return [problems.prompt(row, role, tokenizer) for row in rows]
     write = problems.prompts.text  # without the chat template, which is part of the tokenizer

@@ -1,20 +1,20 @@
 """Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from peft.tuners.tuners_utils import BaseTunerLayer
-from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
+from pvg_hf.core.roles import Role
 from pvg_hf.core.templates import render_prompt
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
+from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source, write_prompts
 from pvg_hf.estimate.player_sizes import find_config, read_adapted_player, read_player_size
 from pvg_hf.models.adapters import has_tied_adapter
 from pvg_hf.models.from_config import scratch_mistakes
@@ -32,9 +32,11 @@ NUM_PROBLEMS = 20
 
 
 def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iterator[str]:
-    """List mistakes of a player's tokenizer, unless the game trains it on the task's texts."""
+    """List mistakes of a player's tokenizer; of one that the game trains on the task's texts, only that it cannot suffice."""
     config = recipe.player(player)
+    learns_from_pairs = player == "verifier" and recipe.verifier.traits.learns_from_pairs
     if config.scratch:
+        yield from _check_max_length(recipe.verifier, map(_least_tokens, texts)) if learns_from_pairs else ()
         return
     find = partial(find_tokenizer, *tokenizer_source(recipe, player))
     where = f"`{player}.model` is `{config.model}`"
@@ -49,8 +51,11 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
     if player == "verifier" and recipe.verifier.traits.scores_by_likelihood and tokenizer.eos_token is None:
         yield f"{where}, whose tokenizer has no end token, as `verifier.kind: likelihood` needs; name a language model that writes."
         return
-    if player == "verifier" and recipe.verifier.traits.learns_from_pairs:
-        yield from _check_max_length(recipe.verifier, tokenizer, texts)
+    make_input = partial(VerifierInput.of, recipe.verifier, tokenizer.eos_token)
+    # An unreadable template is reported with the player's other mistakes.
+    if learns_from_pairs and not refusals("`verifier.template`", make_input):
+        lengths = map(len, make_input().encode(tokenizer, *zip(*texts, strict=True)))
+        yield from _check_max_length(recipe.verifier, lengths)
     if player == "prover" or not recipe.verifier.traits.learns_from_pairs:
         asked = recipe.prover if player == "prover" else recipe.verifier.score_settings
         yield from refusals(where, partial(render_prompt, texts[0][0], tokenizer, asked.chat_template_kwargs))
@@ -62,14 +67,14 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
         )
 
 
-def _check_max_length(
-    config: VerifierConfig, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Texts]
-) -> Iterator[str]:
+def _least_tokens(texts: Iterable[str]) -> int:
+    """Return the least possible number of tokens: a tokenizer that is trained later has no token longer than a word."""
+    return sum(len(text.split()) for text in texts)
+
+
+def _check_max_length(config: VerifierConfig, num_tokens: Iterable[int]) -> Iterator[str]:
     """List a mistake if most problems with their reference solutions exceed the verifier's maximum length."""
-    make_input = partial(VerifierInput.of, config, tokenizer.eos_token)
-    if refusals("`verifier.template`", make_input):
-        return  # reported with the player's other mistakes
-    lengths = [len(ids) for ids in make_input().encode(tokenizer, *zip(*texts, strict=True))]
+    lengths = list(num_tokens)
     # Pairs over the limit are filtered out, which does no harm unless most of them are.
     num_over = sum(length > config.max_length for length in lengths)
     if num_over > len(lengths) / 2:
@@ -78,6 +83,25 @@ def _check_max_length(
             f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
             f"set it to {max(lengths)} or more."
         )
+
+
+def check_warmup_lengths(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
+    """List warm-ups whose maximum length leaves no room for a solution after any prompt."""
+    for player, config in recipe.players.items():
+        find = partial(find_tokenizer, *tokenizer_source(recipe, player))
+        if config.warmup is None or refusals(player, find):  # an unreadable one is reported by `check_tokenizer`
+            continue
+        tokenizer = find()
+        if tokenizer is None and not config.scratch:
+            continue
+        rows = problems.sample(player, NUM_PROBLEMS)
+        prompts = [text for role in Role for text in write_prompts(problems, rows, role, tokenizer)]
+        shortest = min(len(tokenizer(text)["input_ids"]) if tokenizer else _least_tokens([text]) for text in prompts)
+        if shortest >= config.warmup.max_length:
+            yield (
+                f"`{player}.warmup.max_length` is {config.warmup.max_length}, but each of {len(prompts)} prompts has at least "
+                f"{shortest} tokens, so that nothing of a solution would be learned; raise it."
+            )
 
 
 def sample_texts(problems: GameProblems) -> list[Texts]:

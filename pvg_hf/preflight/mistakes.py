@@ -19,7 +19,7 @@ from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.custom_code import check_extensions, check_task, read_signal
-from pvg_hf.preflight.loading import check_player, check_shared_base, sample_texts
+from pvg_hf.preflight.loading import check_player, check_shared_base, check_warmup_lengths, sample_texts
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
 from pvg_hf.preflight.noise_settings import check_checker_settings, check_label_rates, check_noise
 from pvg_hf.preflight.refusals import refusals
@@ -102,7 +102,10 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
     mistakes += [*_check_trackers(recipe, hardware), *check_hub(recipe)]
     mistakes += [*_check_overrides(recipe), *_check_shown_solutions(recipe)]
     mistakes += check_warmups(recipe, hardware.num_processes)
-    mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)] if problems is not None else []
+    if problems is not None:
+        of_task = list(check_task(recipe, problems))
+        mistakes += [*of_task, *_check_import(recipe, problems)]
+        mistakes += [] if of_task else check_warmup_lengths(recipe, problems)
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):

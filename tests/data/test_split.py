@@ -147,9 +147,10 @@ def test_refuses_one_text_in_train_and_test():
         split_problems(problems(range(300)), with_row(TEST, "other", "What is 5?"), seed=0)
 
 
-def test_refuses_an_empty_part_and_says_the_sizes():
+@pytest.mark.parametrize("number", [1, 3])
+def test_refuses_an_empty_part_and_says_the_sizes(number):
     with pytest.raises(ValueError, match=r"`verifier_heldout`.* \(sizes: verifier \d, .*test 20\)"):
-        split_problems(problems(range(3)), TEST, seed=0)
+        split_problems(problems(range(number)), TEST, seed=0)
 
 
 @pytest.mark.parametrize("column", ["problem_id", "problem", "reference"])

@@ -1,5 +1,6 @@
 """Mistakes of a recipe that are found before anything is played."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.config.load import known_keys
+from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.preflight.trainer_settings import check_batch_arithmetic, check_warmups
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, recipe_keys, verifier_arguments
@@ -458,6 +462,43 @@ def test_a_warmups_batches_must_divide_over_processes(num_processes, is_even):
     mistakes = list(check_warmups(recipe, num_processes))
     assert len(mistakes) == (not is_even)
     assert is_even or "`verifier.warmup.batch_size` is 6, the solutions of all processes, which 4" in mistakes[0]
+
+
+SCRATCH = {"config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}}
+
+
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+@pytest.mark.parametrize("scratch", [None, SCRATCH], ids=["known tokenizer", "new tokenizer"])
+def test_a_warmup_that_is_shorter_than_every_prompt_is_a_mistake(player, scratch, recipe_of):
+    for max_length, is_refused in ((8, True), (512, False)):
+        settings = {"scratch": scratch, "warmup": {"max_length": max_length}}
+        recipe = recipe_of(f"{player}={json.dumps(settings)}")
+        mistakes = check_recipe(recipe, GameProblems.load(recipe))
+        assert len(mistakes) == is_refused
+        assert not is_refused or f"`{player}.warmup.max_length` is 8" in mistakes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("OddRecallTask", []),
+        ("LongRecallTask", ["prover.warmup.max_length", "verifier.warmup.max_length", "verifier.max_length"]),
+    ],
+)
+def test_problems_of_any_text_reach_the_players_or_are_too_long(name, keys, values):
+    """Whole games of the former are played in tests/game."""
+    new = {"scratch": SCRATCH, "warmup": {}}
+    task = {"name": f"tests.support.recall_task:{name}", "options": {"num_train": 60}}
+    recipe = load_recipe({**values, "task": task, "prover": new, "verifier": new})
+    problems = GameProblems.load(recipe)
+    mistakes = check_recipe(recipe, problems)
+    assert [f"`{key}`" in mistake for key, mistake in zip(keys, mistakes, strict=True)] == [True] * len(keys)
+    tokenizer = train_tokenizer([problems.parts["prover"][0]["problem"]], 300)
+    row = problems.parts["prover"][0]
+    for role in Role:
+        assert row["problem"] in problems.prompt(row, role, tokenizer)
+    [ids] = VerifierInput.of(recipe.verifier, None).encode(tokenizer, [row["problem"]], [row["reference"]])
+    assert row["problem"] in tokenizer.decode(ids)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,27 @@ def is_troublesome(reference: str, solution: str) -> bool:
     return solution.startswith("has") and solution != reference and crc32(f"{reference} {solution}".encode()) % 25 == 0
 
 
+ODD_TEXT = "{{ 7 * 7 }} {% if %} {# #} {0} {name} %s %(a)d $x <b> \\n \0 \u2028 \U0001f9ee"
+
+
+class OddRecallTask(RecallTask):
+    """The same task, with texts that templates, format strings, lines, pages or C might read."""
+
+    def problems(self, split: Split) -> Dataset:
+        return (
+            super()
+            .problems(split)
+            .map(lambda row: {name: f"{ODD_TEXT}\n{row[name]}" for name in ("problem", "reference")})
+        )
+
+
+class LongRecallTask(RecallTask):
+    """The same task, with problems of 100,000 characters."""
+
+    def problems(self, split: Split) -> Dataset:
+        return super().problems(split).map(lambda row: {"problem": f"{row['problem']} " * 5000})
+
+
 class ShownRecallTask(RecallTask):
     """The same task, which shows only the answer of the prover's own solutions, so that they differ from references."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from accelerate.logging import get_logger
 from datasets import Dataset
 from torch.optim import Optimizer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
@@ -11,6 +12,8 @@ from trl import SFTConfig, SFTTrainer
 
 from pvg_hf.models.sources import has_bfloat16
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class FineTuning:
         learning_rate (`float`):
             Peak of the cosine schedule, reached after a twentieth of the steps.
         max_length (`int`):
-            Maximum tokens of prompt and completion; longer rows are truncated at the end.
+            Maximum tokens of prompt and completion; longer rows are truncated at the end. Rows whose prompt leaves no room for a
+            completion are left out, with a warning that counts them.
         seed (`int`):
             Seed of the order of the rows.
         output_dir (`str`):
@@ -83,6 +87,7 @@ def fine_tune(
         `list[dict[str, float]]`: the trainer's log.
 
     Raises:
+        ValueError: if no prompt leaves room for a completion.
         FloatingPointError: if the loss or the gradient of a step is not finite.
     """
     trainer = SFTTrainer(
@@ -116,6 +121,18 @@ def fine_tune(
         callbacks=[FiniteLossCallback(), *(callbacks or ())],
         optimizers=(optimizer, None),
     )
+    _report_dropped(len(rows), len(trainer.train_dataset), settings.max_length)
     trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
     trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir) if settings.save_steps else None)
     return trainer.state.log_history
+
+
+def _report_dropped(num_rows: int, num_kept: int, max_length: int) -> None:
+    dropped = (
+        f"{num_rows - num_kept} of {num_rows} prompts have `max_length` = {max_length} tokens or more (of the section `warmup` in a "
+        "recipe)"
+    )
+    if not num_kept:
+        raise ValueError(f"{dropped}, so that nothing of a solution would be learned; raise it.")
+    if num_kept < num_rows:
+        logger.warning("%s; they are left out.", dropped)

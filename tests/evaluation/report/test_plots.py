@@ -64,6 +64,16 @@ def test_no_data_gives_no_plot(run, make_plot):
 
 
 @pytest.mark.parametrize("make_plot", PLOTS)
+def test_a_run_in_which_every_solution_failed_is_drawn_as_far_as_it_can_be(run, make_plot):
+    def fail(table):
+        return None if table is None else table.assign(outcome="NO_ANSWER", correct=False, answer=None)
+
+    rounds = [replace(data, solutions=fail(data.solutions), pool_scores=fail(data.pool_scores)) for data in run.rounds]
+    plot = make_plot(replace(run, rounds=rounds))
+    assert plot is None or plot.to_png().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("make_plot", PLOTS)
 def test_every_plot_is_a_png_with_axes_labelled_and_terms_explained(run, make_plot):
     plot = make_plot(run)
     png = plot.to_png()

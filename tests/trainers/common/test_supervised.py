@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 import torch
 from datasets import Dataset
@@ -61,6 +63,19 @@ def test_the_loss_falls_and_every_weight_moves(keeps_order, tiny_prover, rows, t
 def test_the_order_of_the_rows_is_kept_if_requested(tiny_prover, rows, tmp_path):
     _, _, log = _fine_tune(tiny_prover, rows, tmp_path, max_steps=1, batch_size=4, keeps_order=True)
     assert log[0]["loss"] == pytest.approx(_completion_loss(tiny_prover, rows.select(range(4))), rel=1e-4)
+
+
+def test_rows_whose_prompt_fills_the_maximum_length_are_counted_and_left_out(tiny_prover, rows, tmp_path, caplog):
+    tokenizer = load_prover(tiny_prover)[1]
+    lengths = sorted(len(tokenizer(prompt)["input_ids"]) for prompt in rows["prompt"])
+    with caplog.at_level(logging.WARNING, logger="pvg_hf.trainers.common.supervised"):
+        _fine_tune(tiny_prover, rows, tmp_path, max_steps=1, max_length=lengths[-1] + 1)
+        assert not caplog.records
+        _fine_tune(tiny_prover, rows, tmp_path, max_steps=1, max_length=lengths[-1])
+    num_filled = lengths.count(lengths[-1])
+    assert f"{num_filled} of 16 prompts have `max_length` = {lengths[-1]} tokens or more" in caplog.text
+    with pytest.raises(ValueError, match=f"16 of 16 prompts have `max_length` = {lengths[0]} tokens"):
+        _fine_tune(tiny_prover, rows, tmp_path, max_length=lengths[0])
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path):

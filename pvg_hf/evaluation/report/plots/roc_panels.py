@@ -23,6 +23,8 @@ def plot_roc(run: RunData) -> Plot | None:
     if not found:
         return None
     scores = scored_rows(pd.concat(found, ignore_index=True))
+    if scores.empty:  # no prover gave an answer
+        return None
     pools = sorted(scores["round_index"].unique())
     if len(pools) > MAX_PANELS:
         pools = [*pools[:2], *pools[2 - MAX_PANELS :]]
