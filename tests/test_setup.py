@@ -1,8 +1,12 @@
 """The ranges of setup.cfg agree with the requirements of the packages that it names."""
 
+import os
 import re
+import subprocess
+import sys
+import sysconfig
 from configparser import ConfigParser
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
@@ -82,10 +86,46 @@ def test_the_package_is_installed_from_a_clone_and_with_the_tested_versions(path
     assert [line for line in commands if "-e '.[" in line and "-c constraints.txt" not in line] == []
 
 
-def test_a_source_tree_that_is_not_installed_has_no_version():
-    from pvg_hf.run.environment import installed_version
+def test_versions_are_asked_for_in_one_place():
+    """A package on the module path that is not installed has none, so that `importlib.metadata` raises."""
+    parts = ("pvg_hf", "scripts", "space_app", "benchmarks", "examples")
+    files = [path for part in parts for path in (SETUP.parent / part).rglob("*.py")]
+    asking = [path for path in files if "importlib.metadata" in path.read_text(encoding="utf-8")]
+    assert asking == [SETUP.parent / "pvg_hf" / "core" / "versions.py"]
 
-    assert installed_version("trl") == version("trl")
-    assert installed_version("no-such-package") is None
-    with pytest.raises(PackageNotFoundError):
-        version("no-such-package")
+
+def test_a_clone_that_is_not_installed_trains_and_keeps_its_weights(tmp_path):
+    # All installed packages but this one, without the finder of an editable installation: `-S` reads no .pth file.
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if "pvg_hf" not in path.name:
+            (packages / path.name).symlink_to(path)
+    program = """
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+try:
+    version("pvg_hf")
+    sys.exit("pvg_hf is installed here")
+except PackageNotFoundError:
+    pass
+
+import pvg_hf.messages.message_run  # noqa: F401
+from tests.support.verifier_training import make_tokenizer, text_pairs, verifier_trainer
+
+trainer = verifier_trainer(Path(sys.argv[1]), text_pairs(8), make_tokenizer(eos_token="[EOS]"), max_steps=1)
+trainer.train()
+trainer.save_model(sys.argv[1])
+"""
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", program, str(tmp_path / "verifier")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(SETUP.parent)])},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "verifier" / "model.safetensors").exists()
+    card = (tmp_path / "verifier" / "README.md").read_text(encoding="utf-8")
+    assert f"pvg_hf from a source tree, trl {version('trl')}, " in card

@@ -7,8 +7,8 @@ from typing import Any
 import psutil
 import torch
 
+from pvg_hf.core.versions import installed_versions
 from pvg_hf.models.sources import has_bfloat16
-from pvg_hf.run.environment import installed_version
 
 PACKAGES = (
     "torch",
@@ -40,7 +40,7 @@ def probe_machine() -> dict[str, Any]:
         "cores": psutil.cpu_count(logical=False),
         "ram_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "matrix_tflops": {str(dtype).removeprefix("torch."): round(matrix_rate(dtype) / 1e12, 2) for dtype in dtypes},
-        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **installed_versions(PACKAGES)},
     }
 
 

@@ -1,12 +1,12 @@
 """The model card of a message game: how to load its players, the settings of the training, and the last evaluation."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.core.project import CARD_VALUES
+from pvg_hf.core.versions import installed_versions, show_versions
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
 from pvg_hf.messages.stackelberg_config import GAME_OPTIONS, TRAINER_OPTIONS, StackelbergConfig
 
@@ -51,7 +51,7 @@ def message_card(
         classes={player: (of_player.__module__, of_player.__name__) for player, of_player in classes.items()},
         settings={name: value for name, value in settings.items() if value is not None},
         figures={name: value for name, value in figures.items() if name.startswith("eval_")},
-        versions={library: version(library) for library in LIBRARIES},
+        versions=show_versions(installed_versions(LIBRARIES)),
     )
 
 
@@ -81,5 +81,5 @@ The last evaluation, on clean labels:
 |---|---|
 {% for name, value in figures.items() %}| `{{ name }}` | {{ "%.4g" | format(value) }} |
 {% endfor %}{% endif %}
-Versions: {% for library, number in versions.items() %}{{ library }} {{ number }}{{ ", " if not loop.last else "." }}{% endfor %}
+Versions: {{ versions }}.
 """

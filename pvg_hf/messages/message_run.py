@@ -14,13 +14,14 @@ from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_mess
 from pvg_hf.core.files import remove, sync_tree, write_json, write_json_lines, write_text
 from pvg_hf.core.integrity import RECIPE_FILE, read_json
 from pvg_hf.core.units import show_seconds
+from pvg_hf.core.versions import installed_versions
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
 from pvg_hf.messages.message_folder import MessageRunFolder
 from pvg_hf.messages.message_judge import MessageJudgement, judge_game
 from pvg_hf.messages.message_report import write_message_report
 from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
-from pvg_hf.run.environment import git_revision, installed_version
+from pvg_hf.run.environment import git_revision
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import list_changes
 
@@ -178,4 +179,4 @@ def describe_run(recipe: MessageRecipe) -> str:
 
 def _describe_environment() -> dict[str, Any]:
     packages = ("torch", "transformers", "accelerate", "numpy")
-    return {"git_revision": git_revision(), "versions": {name: installed_version(name) for name in packages}}
+    return {"git_revision": git_revision(), "versions": installed_versions(packages)}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import ModelCard
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import EvalPrediction, Trainer, TrainerCallback
@@ -124,6 +125,7 @@ class StackelbergTrainer(Trainer):
         self.clock = GameClock(self.args.plan)
         for kept in (self._logged, self._step_losses, self._snapshots):
             kept.clear()
+        self._make_card()  # what fails in it must fail before the training, not after it
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
@@ -314,11 +316,13 @@ class StackelbergTrainer(Trainer):
                 Further fields of [`~huggingface_hub.ModelCardData`], such as `license`, `language` and `tags`.
         """
         if self.is_world_process_zero():
-            evaluations = [entry for entry in self.state.log_history if "eval_accuracy" in entry]
-            figures = evaluations[-1] if evaluations else {}
-            source = self.hub_model_id or self.args.output_dir
-            card = message_card(self.game, self.args, figures, source, model_name=model_name, **metadata)
-            card.save(Path(self.args.output_dir) / "README.md")
+            self._make_card(model_name=model_name, **metadata).save(Path(self.args.output_dir) / "README.md")
+
+    def _make_card(self, **metadata) -> ModelCard:
+        evaluations = [entry for entry in self.state.log_history if "eval_accuracy" in entry]
+        figures = evaluations[-1] if evaluations else {}
+        source = self.hub_model_id or self.args.output_dir
+        return message_card(self.game, self.args, figures, source, **metadata)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.versions import installed_versions
 
 PACKAGES = ("pvg_hf", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "huggingface_hub", "numpy")
 
@@ -26,7 +26,7 @@ def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, A
     """
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **installed_versions(PACKAGES)},
         "git_revision": git_revision(),
         "machine": {"processor": platform.machine(), "system": platform.system(), "gpus": gpus},
         "launcher": launcher(),
@@ -35,14 +35,6 @@ def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, A
         "num_threads": torch.get_num_threads(),
         "seed": recipe.seed,
     }
-
-
-def installed_version(package: str) -> str | None:
-    """Installed version of a package; `None` if it is imported from a source tree and not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def git_revision() -> str | None:

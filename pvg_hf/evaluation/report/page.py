@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
+from pvg_hf.core.versions import show_versions
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.highlighting import show_difference, show_program
@@ -166,11 +167,11 @@ def _origin(run: RunData) -> dict[str, str]:
     ends = [*(event["time"] - event.get("seconds", 0) for event in known), *(event["time"] for event in known)]
     days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in sorted(ends)]
     environment = run.environment
-    versions = [f"{name} {version}" for name, version in environment.get("versions", {}).items() if name in _NAMED]
+    named = {name: version for name, version in environment.get("versions", {}).items() if name in _NAMED}
     commit = environment.get("git_revision")
     lines = {
         "Played": f"{days[0]} to {days[-1]} UTC{_unknown_times(run)}" if days else "",
-        "With": ", ".join([*versions, *([f"commit {commit[:10]}"] if commit else [])]),
+        "With": ", ".join(filter(None, [show_versions(named), commit and f"commit {commit[:10]}"])),
     }
     return {name: text for name, text in lines.items() if text}
 

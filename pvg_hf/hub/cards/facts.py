@@ -9,6 +9,7 @@ from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.figure import EMPTY
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
@@ -95,8 +96,7 @@ def training_table(recipe: Recipe, player: str) -> str:
 
 def describe_versions(folder: RunFolder) -> str:
     """Package versions that a run was last played with, as one line."""
-    versions = folder.read_environment().get("versions", {})
-    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not recorded"
+    return show_versions(folder.read_environment().get("versions", {})) or "not recorded"
 
 
 def describe_sandbox(folder: RunFolder) -> str | None:

@@ -1,6 +1,5 @@
 """Model cards written by the trainers: data, settings, versions and citation."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
@@ -8,6 +7,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from transformers import PreTrainedModel
 
 from pvg_hf.core.project import CARD_VALUES
+from pvg_hf.core.versions import installed_versions, show_versions
 
 PAPER_ID = "2407.13692"
 
@@ -50,20 +50,26 @@ class ModelCardMixin:
     ) -> None:
         """Write `README.md` into the output folder; the arguments are TRL's."""
         if self.is_world_process_zero():
-            self._write_card(Path(self.args.output_dir), model_name, dataset_name, tags)
+            folder = Path(self.args.output_dir)
+            self._make_card(folder, model_name, dataset_name, tags).save(folder / "README.md")
+
+    def train(self, *args, **kwargs):
+        self._make_card(Path(self.args.output_dir))  # what fails in it must fail before the training, not after it
+        return super().train(*args, **kwargs)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         if self.args.should_save:
-            self._write_card(Path(output_dir or self.args.output_dir))
+            folder = Path(output_dir or self.args.output_dir)
+            self._make_card(folder).save(folder / "README.md")
 
-    def _write_card(
+    def _make_card(
         self,
         folder: Path,
         model_name: str | None = None,
         dataset_name: str | None = None,
         tags: str | list[str] | None = None,
-    ) -> None:
+    ) -> ModelCard:
         base, own_tags = base_model_of(self.model), [tags] if isinstance(tags, str) else list(tags or ())
         is_adapter = (folder / "adapter_config.json").exists()
         data = ModelCardData(
@@ -74,7 +80,7 @@ class ModelCardMixin:
             tags=[*TAGS, *own_tags],
         )
         settings = {name: value for name in self.card_settings if (value := vars(self.args)[name]) is not None}
-        card = ModelCard.from_template(
+        return ModelCard.from_template(
             data,
             template_str=_TEMPLATE,
             name=model_name or self.hub_model_id or self.player.capitalize(),
@@ -84,10 +90,9 @@ class ModelCardMixin:
             trainer=type(self).__name__,
             paper=PAPER,
             settings=settings,
-            versions={library: version(library) for library in LIBRARIES},
+            versions=show_versions(installed_versions(LIBRARIES)),
             citation=CITATION,
         )
-        card.save(folder / "README.md")
 
 
 def base_model_of(model: PreTrainedModel) -> str | None:
@@ -109,7 +114,7 @@ A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by
 |---|---|
 {% for name, value in settings.items() %}| `{{ name }}` | {{ value }} |
 {% endfor %}
-Versions: {% for library, number in versions.items() %}{{ library }} {{ number }}{{ ", " if not loop.last else "." }}{% endfor %}
+Versions: {{ versions }}.
 
 ## Citation
 

@@ -55,3 +55,10 @@ def test_a_base_on_the_hub_is_named(verifier, tmp_path):
     card = ModelCard.load(tmp_path / "out" / "README.md")
     assert card.data.base_model == "Qwen/Qwen3-0.6B"
     assert "[Qwen/Qwen3-0.6B](https://huggingface.co/Qwen/Qwen3-0.6B)" in card.text
+
+
+def test_a_card_that_cannot_be_written_fails_before_the_training(verifier, monkeypatch):
+    monkeypatch.setattr(type(verifier), "card_settings", ("no_such_setting",))
+    with pytest.raises(KeyError, match="no_such_setting"):
+        verifier.train()
+    assert verifier.state.global_step == 0
