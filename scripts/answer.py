@@ -14,7 +14,11 @@ import argparse
 import sys
 from dataclasses import replace
 
+from pvg_hf.config import load_recipe
+from pvg_hf.config.trust import trust_recipe
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.game.console import print_result, quiet_libraries, set_up_logging
+from pvg_hf.hub.locate import find_local_run, locate_run
 
 ABSTAIN_BELOW = 0.5
 
@@ -53,17 +57,14 @@ def main() -> int:
     arguments = parser.parse_args()
 
     set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.config import load_recipe
-    from pvg_hf.config.trust import trust_recipe
-    from pvg_hf.core.hub_access import HubError
-    from pvg_hf.game.answerer import Answerer
-    from pvg_hf.hub.locate import locate_run
-
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
     threshold = ABSTAIN_BELOW if arguments.abstain_below is None else arguments.abstain_below
     try:
+        find_local_run(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.game.answerer import Answerer
+
         run = locate_run(arguments.run)
         if arguments.trust:
             recipe = run / "recipe.yaml"

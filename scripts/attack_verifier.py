@@ -11,6 +11,7 @@ attacks. To attack the rounds of a run, use scripts/evaluate_run.py RUN --only a
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -26,22 +27,20 @@ def main() -> int:
     if arguments.workers is not None and arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce
-    from pvg_hf.attacks.verifier_attack import SUMMARY, attack_verifier
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
-
     def run() -> str:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.attacks.attack_job import Workforce
+        from pvg_hf.attacks.verifier_attack import SUMMARY, attack_verifier
+        from pvg_hf.sweep.workers import load_executor
+
         executor = load_executor(arguments.executor) if arguments.executor else None
-        folder = attack_verifier(
-            load_recipe(arguments.recipe, arguments.overrides), Workforce(arguments.workers, executor)
-        )
+        folder = attack_verifier(recipe, Workforce(arguments.workers, executor))
         return f"{(folder / SUMMARY).read_text(encoding='utf-8')}\nEverything is in {folder}"
 
-    return run_command(run, errors=(AttacksFailedError, WorkerDiedError))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

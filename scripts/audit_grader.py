@@ -14,10 +14,6 @@ import sys
 
 import yaml
 
-from pvg_hf.evaluation.grader_audit import family_table, finding_table, tabulate_trials
-from pvg_hf.tasks import load_task
-from pvg_hf.tasks.audit import audit_grader
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -31,6 +27,11 @@ def main() -> int:
         parser.error(f"--problems is {arguments.problems}; it must be at least 1.")
     if wrong := [option for option in arguments.options if "=" not in option]:
         parser.error(f"{wrong[0]!r} is not of the form option=value.")
+
+    # Imported late: loading pandas and `datasets` takes seconds, and `--help` does not need them.
+    from pvg_hf.evaluation.grader_audit import family_table, finding_table, tabulate_trials
+    from pvg_hf.tasks import load_task
+    from pvg_hf.tasks.audit import audit_grader
 
     try:
         options = {

@@ -11,6 +11,7 @@ proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A st
 import argparse
 import sys
 
+from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.game.console import quiet_libraries, set_up_logging
 
 
@@ -36,22 +37,22 @@ def main() -> int:
     arguments = parser.parse_args()
 
     set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    import torch
-
-    from pvg_hf.analyses.scaled import ScaledVerification
-    from pvg_hf.data.proofs import load_proofs, read_column_names
-    from pvg_hf.models.sources import local_folder
-    from pvg_hf.scoring import GenerativeVerifier
-    from pvg_hf.scoring.auto_label import digest_of, label_proofs
-
     options = {"device": arguments.device, "seed": arguments.seed}
     try:
+        rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
+        from pvg_hf.data.proofs import load_proofs, read_column_names  # late: loading `datasets` takes a second
+
+        proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        import torch
+
+        from pvg_hf.models.sources import local_folder
+        from pvg_hf.scoring import GenerativeVerifier
+        from pvg_hf.scoring.auto_label import digest_of, label_proofs
+
         if arguments.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
-        rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
-        proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
         folder = local_folder(arguments.verifier)
         meta = local_folder(arguments.meta_verifier) if arguments.meta_verifier else folder
         verifier = GenerativeVerifier.from_pretrained(folder, **options)

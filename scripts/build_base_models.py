@@ -27,25 +27,32 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from pvg_hf.pretraining.base_models import (
-    BASE_MODELS,
-    STUDY_MODELS,
-    BaseModelConfig,
-    Built,
-    train_base_model,
-    write_card,
-)
-from pvg_hf.pretraining.judges import JUDGES, JudgeConfig, train_judge, write_judge_card
-from pvg_hf.pretraining.quality import measure
+if TYPE_CHECKING:  # loaded within the functions: torch takes seconds, and neither `--help` nor a wrong name needs it
+    from pvg_hf.pretraining.base_models import BaseModelConfig, Built
+    from pvg_hf.pretraining.judges import JudgeConfig
 
 ASSETS = Path("pvg_hf/assets")
+PLAYERS = (
+    "prover",
+    "verifier",
+    "small-verifier",
+    "score-verifier",
+    "program-prover",
+    "program-verifier",
+    "sequential-prover",
+    "judge",
+    "small-judge",
+)
 
 
-def build_model(config: BaseModelConfig, folder: Path) -> Built:
+def build_model(config: "BaseModelConfig", folder: Path) -> "Built":
+    import torch
+
+    from pvg_hf.pretraining.base_models import train_base_model
+    from pvg_hf.pretraining.quality import measure
+
     torch.set_num_threads(1)
     started = time.monotonic()
     checkpoints = folder / config.name / "checkpoints"
@@ -57,12 +64,16 @@ def build_model(config: BaseModelConfig, folder: Path) -> Built:
     return Built(model.num_parameters(), model.config.pretraining_flops, minutes, figures)
 
 
-def build_judge(config: JudgeConfig, folder: Path) -> Built:
+def build_judge(config: "JudgeConfig", folder: Path) -> "Built":
+    import torch
+
+    from pvg_hf.pretraining.judges import train_judge
+
     torch.set_num_threads(1)
     return train_judge(config, folder)
 
 
-def build_all(configs: Sequence[Any], folder: Path, build: Callable[..., Built], write: Callable[..., str]) -> None:
+def build_all(configs: Sequence[Any], folder: Path, build: "Callable[..., Built]", write: Callable[..., str]) -> None:
     """Build models in parallel, and write the cards of all of them."""
     if not configs:
         return
@@ -73,8 +84,11 @@ def build_all(configs: Sequence[Any], folder: Path, build: Callable[..., Built],
         print(f"{config.name}: {one.minutes:.1f} minutes, {one.figures}")
 
 
-def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float | None:
+def prover_flops(config: "BaseModelConfig | JudgeConfig", folder: Path) -> float | None:
     """Operations of the pretraining of the prover that a verifier judges: that in the folder, or else the packaged one."""
+    from pvg_hf.pretraining.base_models import BASE_MODELS
+    from pvg_hf.pretraining.judges import JudgeConfig
+
     prover = "prover" if isinstance(config, JudgeConfig) else config.prover
     if prover is None:
         return None
@@ -85,7 +99,7 @@ def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float |
 
 def choose_configs(
     player: str, num_steps: int | None = None, start: Path | None = None
-) -> tuple[list[BaseModelConfig], list[JudgeConfig]]:
+) -> "tuple[list[BaseModelConfig], list[JudgeConfig]]":
     """
     Return the settings of the base models and of the judges to build.
 
@@ -101,6 +115,9 @@ def choose_configs(
     Raises:
         ValueError: if `start` is missing for a model that continues another, or given for anything but a base model.
     """
+    from pvg_hf.pretraining.base_models import BASE_MODELS, STUDY_MODELS
+    from pvg_hf.pretraining.judges import JUDGES
+
     if player == "all":
         models = [config for config in BASE_MODELS.values() if not config.continues]
         judges = list(JUDGES.values())
@@ -119,7 +136,7 @@ def choose_configs(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--player", choices=[*BASE_MODELS, *STUDY_MODELS, *JUDGES, "all"], default="all")
+    parser.add_argument("--player", choices=[*PLAYERS, "all"], default="all")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
     parser.add_argument(
         "--start", type=Path, help="folder of a model whose training a base model continues (default: random weights)"
@@ -130,6 +147,9 @@ def main() -> None:
         models, judges = choose_configs(arguments.player, arguments.steps, arguments.start)
     except ValueError as err:
         parser.error(str(err))
+    from pvg_hf.pretraining.base_models import write_card
+    from pvg_hf.pretraining.judges import write_judge_card
+
     build_all(models, arguments.output, build_model, write_card)
     build_all(judges, arguments.output, build_judge, write_judge_card)
 

@@ -11,6 +11,7 @@ folder OUTPUT_DIR/NAME-bases holds summary.md and games.csv.
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 MODELS = ["arithmetic", "arithmetic-small", "arithmetic-judge", "arithmetic-judge-small"]
@@ -26,19 +27,17 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.sweep.base_verifiers import play_bases
-    from pvg_hf.sweep.runner import CellsFailedError
-
     def run() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.sweep.base_verifiers import play_bases
+
         folder = play_bases(recipe, arguments.models, arguments.seeds)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_command(run, errors=(CellsFailedError,))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

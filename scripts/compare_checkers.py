@@ -12,6 +12,7 @@ folder OUTPUT_DIR/NAME holds summary.md and games.csv.
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -23,22 +24,20 @@ def main() -> int:
     parser.add_argument("--plan", action="store_true", help="check the recipe, print how long it will take, and stop")
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.sweep.arms import describe_arms, play_arms
-    from pvg_hf.sweep.runner import CellsFailedError
-
     def run() -> str:
         seeds = [f"arms.seeds={arguments.seeds}"] if arguments.seeds else []
         recipe = load_recipe(arguments.recipe, [*arguments.overrides, *seeds])
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.sweep.arms import describe_arms, play_arms
+
         if arguments.plan:
             return describe_arms(recipe)
         folder = play_arms(recipe)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_command(run, errors=(CellsFailedError,))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

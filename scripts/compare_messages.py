@@ -11,6 +11,9 @@ variant, message and seed.
 import sys
 from pathlib import Path
 
+from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.core.files import write_text
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -25,14 +28,6 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True, metavar="PATH", help="PATH.csv is written")
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and `--help` does not need it.
-    from pvg_hf.core.files import write_text
-    from pvg_hf.core.spreadsheets import to_csv
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.messages.variants import compare_variants, variants_table
-
     def run() -> str:
         variants: dict[str, list[str]] = {}
         for text in arguments.variant:
@@ -40,11 +35,18 @@ def main() -> int:
             if not name.strip() or name.strip() in variants:
                 raise ValueError(f"`--variant {text}`: every variant needs a different name, before the colon.")
             variants[name.strip()] = [setting.strip() for setting in settings.split(";") if setting.strip()]
+            load_message_recipe(arguments.recipe, [*arguments.overrides, *variants[name.strip()]])  # refuses mistakes
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.core.spreadsheets import to_csv
+        from pvg_hf.messages.variants import compare_variants, variants_table
+
         table = compare_variants(arguments.recipe, arguments.overrides, variants, arguments.seeds)
         path = arguments.output.with_suffix(".csv")
         write_text(path, to_csv(table))
         return f"{variants_table(table)}\n\nEvery seed is in {path}"
 
+    set_up_logging()
     return run_command(run)
 
 

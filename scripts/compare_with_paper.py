@@ -9,7 +9,9 @@ The page is `paper.html` in the run's folder. Evaluations that `scripts/evaluate
 import sys
 from pathlib import Path
 
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -17,12 +19,16 @@ def main() -> int:
     parser.add_argument("run", type=Path, help="the run's folder")
     arguments = parser.parse_args()
 
-    set_up_logging()
-    quiet_libraries()
-    from pvg_hf.evaluation.report.paper_page import write_paper_page
-    from pvg_hf.game.cli import run_command
+    def run() -> str:
+        RunFolder.find(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.evaluation.report.paper_page import write_paper_page
 
-    return run_command(lambda: f"{write_paper_page(arguments.run)}")
+        return f"{write_paper_page(arguments.run)}"
+
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

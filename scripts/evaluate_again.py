@@ -9,7 +9,9 @@ Nothing is trained or written by a prover. The verifiers of all evaluated rounds
 import sys
 from pathlib import Path
 
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -17,13 +19,16 @@ def main() -> int:
     parser.add_argument("run", type=Path, help="the run's folder")
     arguments = parser.parse_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.game.reevaluation import evaluate_again
+    def run() -> str:
+        RunFolder.find(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.game.reevaluation import evaluate_again
 
-    return run_command(lambda: f"Report: {evaluate_again(arguments.run).report}")
+        return f"Report: {evaluate_again(arguments.run).report}"
+
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ resumes a stopped evaluation. A run that was pulled from the Hub is evaluated in
 import sys
 from pathlib import Path
 
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.judging.evaluation_names import EVALUATION_NAMES
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -28,6 +31,7 @@ def main() -> int:
         "--only",
         action="append",
         default=[],
+        choices=EVALUATION_NAMES,
         metavar="NAME",
         help="an evaluation; may be repeated (default: all that are not costly)",
     )
@@ -45,20 +49,21 @@ def main() -> int:
     )
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
     if arguments.run is None and not arguments.is_list:
         parser.error("a run's folder is required, unless `--list` is given.")
     if arguments.workers is not None and arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.judging.listing import list_evaluations, show_results
-    from pvg_hf.judging.run_evaluations import evaluate_run
-    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
 
     def run() -> str:
+        if not arguments.is_list:
+            RunFolder.find(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.attacks.attack_job import Workforce
+        from pvg_hf.judging.listing import list_evaluations, show_results
+        from pvg_hf.judging.run_evaluations import evaluate_run
+        from pvg_hf.sweep.workers import load_executor
+
         if arguments.is_list:
             return list_evaluations()
         results = evaluate_run(
@@ -71,7 +76,8 @@ def main() -> int:
         )
         return show_results(results)
 
-    return run_command(run, errors=(AttacksFailedError, WorkerDiedError))
+    set_up_logging()
+    return run_command(run)
 
 
 def read_round(text: str) -> int | str:

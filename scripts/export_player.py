@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -30,15 +31,15 @@ def main() -> int:
     arguments = parser.parse_args()
 
     set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    import torch
-
-    from pvg_hf.models.export import export_merged
-    from pvg_hf.run.folder import RunFolder
-
     try:
-        source = RunFolder(arguments.run).player(arguments.player, arguments.round_index, arguments.checkpoint)
+        folder = RunFolder.find(arguments.run)
+        source = folder.player(arguments.player, arguments.round_index, arguments.checkpoint)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        import torch
+
+        from pvg_hf.models.export import export_merged
+
         dtypes = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, None: None}
         export_merged(source, arguments.output, player=arguments.player, dtype=dtypes[arguments.dtype])
     except (ValueError, OSError) as err:

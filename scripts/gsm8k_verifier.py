@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 ARCHITECTURE = {
@@ -26,6 +27,7 @@ ARCHITECTURE = {
     "max_position_embeddings": 1024,
 }
 VOCABULARY, MAX_LENGTH = 2048, 640
+TRAIN, SOLUTIONS = "train.jsonl", "model_solutions.jsonl"
 
 
 def main() -> int:
@@ -38,13 +40,13 @@ def main() -> int:
     arguments = parser.parse_args()
 
     set_up_logging()
-    quiet_libraries()
-    from pvg_hf.game.cli import run_command
-
     return run_command(lambda: study(arguments))
 
 
 def study(arguments) -> str:
+    if missing := [file for file in (TRAIN, SOLUTIONS) if not (arguments.folder / file).is_file()]:
+        raise ValueError(f"{arguments.folder} has no {' and no '.join(missing)}.")
+    quiet_libraries()
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     import pandas as pd
 
@@ -54,9 +56,7 @@ def study(arguments) -> str:
     from pvg_hf.scoring.causal_judge import CausalJudge
 
     started = time.monotonic()
-    rows = pd.DataFrame(read_lines(arguments.folder / "model_solutions.jsonl")).rename(
-        columns={"is_correct": "correct"}
-    )
+    rows = pd.DataFrame(read_lines(arguments.folder / SOLUTIONS)).rename(columns={"is_correct": "correct"})
     is_first = first_half(rows["problem_id"], seed=arguments.seed)
     learned, judged = rows[is_first], rows[~is_first].reset_index(drop=True)
     problems, solutions = judged["question"].tolist(), judged["solution"].tolist()
@@ -95,7 +95,7 @@ def make_language_models(arguments, folder: Path) -> tuple[Path, Path]:
     # The solutions to judge end with `A: x`, where the data set has `#### x`.
     texts = [
         {"prompt": row["question"] + "\n", "completion": row["answer"].replace("#### ", "A: ")}
-        for row in read_lines(arguments.folder / "train.jsonl")
+        for row in read_lines(arguments.folder / TRAIN)
     ]
     config = ScratchConfig(model_type="llama", config=ARCHITECTURE, vocab_size=VOCABULARY)
     model, tokenizer = make_model(config, (text for row in texts for text in row.values()), arguments.seed)

@@ -11,7 +11,9 @@ run's folder and is part of its metrics, report and app.
 import sys
 from pathlib import Path
 
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -24,16 +26,13 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="delete the stored result first; the training is kept")
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.judging.legibility_tax import tax_table
-    from pvg_hf.judging.run_evaluations import evaluate_run
-    from pvg_hf.run.folder import RunFolder
-
     def run() -> str:
         rounds = RunFolder.find(arguments.run).rounds("pool")
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.judging.legibility_tax import tax_table
+        from pvg_hf.judging.run_evaluations import evaluate_run
+
         (result,) = evaluate_run(
             arguments.run,
             round_index=max(rounds, default=0) if arguments.round_index is None else arguments.round_index,
@@ -43,6 +42,7 @@ def main() -> int:
         )
         return tax_table(result)
 
+    set_up_logging()
     return run_command(run)
 
 

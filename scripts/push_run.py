@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 from pvg_hf.config import load_recipe
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -24,14 +26,13 @@ def main() -> int:
     arguments = parser.parse_intermixed_args()
 
     set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.core.hub_access import HubError
-    from pvg_hf.hub.publication import publishable_rounds
-    from pvg_hf.hub.push import push_round
-
     try:
-        hub = load_recipe(arguments.run / "recipe.yaml", arguments.overrides).hub
+        hub = load_recipe(RunFolder.find(arguments.run).recipe, arguments.overrides).hub
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.hub.publication import publishable_rounds
+        from pvg_hf.hub.push import push_round
+
         rounds = publishable_rounds(arguments.run) if arguments.round_index is None else [arguments.round_index]
         for round_index in rounds:
             print(f"round {round_index}: {push_round(arguments.run, round_index, hub=hub)}")

@@ -14,7 +14,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.hub.locate import find_local_run
 
 
 def main() -> int:
@@ -31,15 +33,15 @@ def main() -> int:
         parser.error("name a Space, or a folder with --output")
 
     set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.browse.space import build_space, push_space
-    from pvg_hf.core.hub_access import HubError
-
     options = ["--study-only"] * arguments.study_only
     options += ["--study-participants", str(arguments.study_participants)] if arguments.study_participants else []
     options += ["--study-repo", arguments.study_repo] if arguments.study_repo else []
     try:
+        find_local_run(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.browse.space import build_space, push_space
+
         if arguments.output:
             print(build_space(arguments.run, arguments.output, tuple(options)))
             return 0

@@ -17,7 +17,9 @@ have means over seeds with the change over the rounds, each round's figures, and
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.judging.evaluation_names import split_settings
 
 
 def main() -> int:
@@ -52,20 +54,17 @@ def main() -> int:
     if arguments.attack_all and not arguments.evaluate:
         parser.error("--attack-all belongs to --evaluate.")
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.judging.replicates import evaluate_replicates, split_settings
-    from pvg_hf.sweep.replication import replicate
-    from pvg_hf.sweep.replication_tables import tabulate_replication
-    from pvg_hf.sweep.runner import CellsFailedError
-
     def run() -> str:
         of_evaluations, of_recipe = split_settings(arguments.overrides)
         if of_evaluations and not arguments.evaluate:
             raise ValueError(f"`{of_evaluations[0]}` is a setting of an evaluation, which `--evaluate` runs.")
         recipe = load_recipe(arguments.recipe, of_recipe)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.judging.replicates import evaluate_replicates
+        from pvg_hf.sweep.replication import replicate
+        from pvg_hf.sweep.replication_tables import tabulate_replication
+
         if not arguments.only_tables:
             replicate(recipe, arguments.seeds, num_workers=arguments.workers, beginning=arguments.begin_with)
         if arguments.evaluate:
@@ -78,7 +77,8 @@ def main() -> int:
             )
         return tabulate_replication(recipe, arguments.seeds, against=arguments.against)
 
-    return run_command(run, errors=(CellsFailedError,))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ The same command resumes a stopped run. The folder OUTPUT_DIR/NAME holds the pla
 import sys
 
 from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, is_main_process, quiet_libraries, set_up_logging
+from pvg_hf.messages.message_folder import describe_run
 
 
 def main() -> int:
@@ -23,22 +25,21 @@ def main() -> int:
     parser.add_argument("--status", action="store_true", help="print the state of the run's folder, and stop")
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.messages.message_plan import describe_message_plan
-    from pvg_hf.messages.message_run import describe_run, play_messages
-
     def run() -> str:
         recipe = load_message_recipe(arguments.recipe, arguments.overrides)
         if arguments.status:
             return describe_run(recipe)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.messages.message_plan import describe_message_plan
+        from pvg_hf.messages.message_run import play_messages
+
         if arguments.plan:
             return describe_message_plan(recipe)
         play_messages(recipe, progress=is_main_process() and sys.stderr.isatty())
         return describe_run(recipe) if is_main_process() else ""
 
+    set_up_logging()
     return run_command(run)
 
 

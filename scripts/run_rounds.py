@@ -14,13 +14,21 @@ The same command resumes a stopped run.
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
-from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.estimate.speed import find_card
+from pvg_hf.game.cli import run_game
 from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.game.limits import DiskFullError, OutOfMemory
+from pvg_hf.game.status import describe_status
 from pvg_hf.run.environment import script_line
+from pvg_hf.run.resume import extended_recipe
+from pvg_hf.run.schedule import choose_phases
+
+if TYPE_CHECKING:
+    from pvg_hf.game.callbacks import GameCallback
 
 
 def main() -> int:
@@ -46,23 +54,18 @@ def main() -> int:
 
     set_up_logging()
     try:
-        from pvg_hf.run.resume import extended_recipe
-
         recipe = extended_recipe(load_recipe(arguments.recipe, arguments.overrides), arguments.overrides)
         if arguments.trust:
             trust(arguments.recipe, recipe)
         if arguments.status:
-            from pvg_hf.game.status import describe_status
-
             return tell(describe_status(recipe, script_line(without=["--status"])))
-        quiet_libraries()
+        card = find_card(arguments.card) if arguments.card else None
+        choose_phases(recipe, arguments.phase, arguments.round_index)  # refuses a wrong name
+        quiet_libraries()  # loads torch, and so comes after all that can be wrong on the command line
         if arguments.plan:
-            from pvg_hf.estimate.speed import find_card
             from pvg_hf.game.plan import describe_plan
 
-            return tell(describe_plan(recipe, find_card(arguments.card) if arguments.card else None))
-        from pvg_hf.game.cli import run_game
-
+            return tell(describe_plan(recipe, card))
         return run_game(
             recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
         )
@@ -76,7 +79,7 @@ def trust(path: str, recipe: Recipe) -> None:
         logging.getLogger("pvg_hf").info("Trusted from now on: %s", line)
 
 
-def callbacks_of(recipe: Recipe) -> list[GameCallback]:
+def callbacks_of(recipe: Recipe) -> "list[GameCallback]":
     if not (recipe.hub.push and recipe.hub.space):
         return []
     from pvg_hf.browse.space import SpaceCallback

@@ -11,6 +11,7 @@ The table, the steps and the plot are in OUTPUT_DIR/NAME.
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -21,17 +22,16 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds; two games each (default: 0)")
     arguments = parser.parse_intermixed_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.sweep.twins import play_twins, write_twins
-
     def play_all() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.sweep.twins import play_twins, write_twins
+
         folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
         return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
 
+    set_up_logging()
     return run_command(play_all)
 
 

@@ -12,6 +12,7 @@ The same command resumes a stopped sweep. The folder OUTPUT_DIR/NAME-equilibrium
 import sys
 
 from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -30,16 +31,14 @@ def main() -> int:
     if arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.messages.equilibrium import describe_equilibrium, run_equilibrium
-    from pvg_hf.messages.equilibrium_report import write_equilibrium
-    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
-
     def run() -> str:
         recipe = load_message_recipe(arguments.recipe, arguments.overrides)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.messages.equilibrium import describe_equilibrium, run_equilibrium
+        from pvg_hf.messages.equilibrium_report import write_equilibrium
+        from pvg_hf.sweep.workers import load_executor
+
         if arguments.plan:
             return describe_equilibrium(recipe)
         executor = load_executor(arguments.executor) if arguments.executor else None
@@ -47,7 +46,8 @@ def main() -> int:
         write_equilibrium(recipe, folder, table)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_command(run, errors=(WorkerDiedError,))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

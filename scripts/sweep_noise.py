@@ -12,6 +12,7 @@ tables, results.json and plots/.
 import sys
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
@@ -30,23 +31,21 @@ def main() -> int:
     if arguments.workers is not None and arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.sweep import describe_sweep, run_sweep
-    from pvg_hf.sweep.runner import CellsFailedError
-    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
-
     def run() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.sweep import describe_sweep, run_sweep
+        from pvg_hf.sweep.workers import load_executor
+
         if arguments.plan:
             return describe_sweep(recipe, num_workers=arguments.workers)
         executor = load_executor(arguments.executor) if arguments.executor else None
         folder = run_sweep(recipe, num_workers=arguments.workers, executor=executor)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_command(run, errors=(CellsFailedError, WorkerDiedError))
+    set_up_logging()
+    return run_command(run)
 
 
 if __name__ == "__main__":

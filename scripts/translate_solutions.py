@@ -12,7 +12,10 @@ solver's own solution.
 import sys
 from pathlib import Path
 
+from pvg_hf.config.trust import admit_code
+from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.folder import RunFolder
 
 
 def main() -> int:
@@ -25,15 +28,13 @@ def main() -> int:
     )
     arguments = parser.parse_args()
 
-    set_up_logging()
-    quiet_libraries()
-    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-    from pvg_hf.config.trust import admit_code
-    from pvg_hf.game.cli import run_command
-    from pvg_hf.judging.judged_round import JudgedRun
-    from pvg_hf.judging.translations import translated_solutions, write_solver_solutions, write_translations
-
     def run() -> str:
+        RunFolder.find(arguments.run)  # refuses a wrong folder
+        quiet_libraries()
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.judging.judged_round import JudgedRun
+        from pvg_hf.judging.translations import translated_solutions, write_solver_solutions, write_translations
+
         judged = JudgedRun.open(arguments.run)
         admit_code(judged.recipe)
         round_index = arguments.round_index
@@ -49,6 +50,7 @@ def main() -> int:
         kept = sum(translation.is_translated for translation in translations)
         return f"{len(translations)} solutions in {arguments.output}: {kept} translations, {len(translations) - kept} of the solver's"
 
+    set_up_logging()
     return run_command(run)
 
 

@@ -14,12 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
-from playwright.sync_api import sync_playwright
 
-from pvg_hf.browse.index import Filter, Query
-from pvg_hf.browse.runs import open_run
-from pvg_hf.browse.showing import ShownProblem, show_problem
-from pvg_hf.evaluation.report.page import make_environment
+from pvg_hf.hub.locate import find_local_run
 
 APP = Path(__file__).parents[1] / "space_app"
 # `solution.html.jinja` and `style.css` are the app's; the rules here replace Gradio's.
@@ -46,6 +42,12 @@ def main() -> int:
     arguments = parser.parse_args()
 
     try:
+        find_local_run(arguments.run)  # refuses a wrong folder
+        # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+        from pvg_hf.browse.index import Filter, Query
+        from pvg_hf.browse.runs import open_run
+        from pvg_hf.browse.showing import show_problem
+
         index = open_run(arguments.run).index()
         round_index = max(index.rounds, default=0) if arguments.round_index is None else arguments.round_index
         query = Query(round_index, filter=Filter.FOOLED, search=arguments.problem)
@@ -64,7 +66,11 @@ def main() -> int:
     return 0
 
 
-def draw(shown: ShownProblem, output: Path) -> None:
+def draw(shown, output: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    from pvg_hf.evaluation.report.page import make_environment
+
     template = make_environment(APP / "templates").from_string(PAGE)
     html = template.render(shown=shown, style=Markup((APP / "style.css").read_text(encoding="utf-8")))
     with sync_playwright() as playwright:

@@ -9,17 +9,25 @@ By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME 
 """
 
 import argparse
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pvg_hf.hub.locate import find_local_run
+from pvg_hf.messages.message_folder import MessageRunFolder
 from pvg_hf.study import MAX_PARTICIPANTS, NUM_SOLUTIONS, SECONDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
-        print(f"Loading {options.run} ...", flush=True)  # the imports take several seconds
+        # What can be wrong is checked before the imports, which take several seconds.
+        if options.port is not None:
+            check_port(options.port)
+        if not MessageRunFolder(Path(options.run)).recipe.is_file():
+            find_local_run(options.run)
+        print(f"Loading {options.run} ...", flush=True)
         _serve(options)
     except (ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
@@ -45,6 +53,25 @@ def _serve(options: argparse.Namespace) -> None:
         max_participants=options.study_participants,
     )
     serve(options.run, settings, options.port)
+
+
+def check_port(port: int) -> None:
+    """
+    Check that the app can be served at a port.
+
+    Raises:
+        ValueError: if it cannot.
+    """
+    # Gradio checks the port only after everything is loaded, and its message names environment variables.
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a recently closed port counts as free
+        try:
+            probe.bind(("127.0.0.1", port))  # as Gradio does
+        except OSError as err:
+            raise ValueError(
+                f"Port {port} cannot be used ({err.strerror}). Set another `--port`, or omit it to use the first free port "
+                "from 7860."
+            ) from err
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

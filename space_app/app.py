@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import socket
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -75,10 +74,8 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
     Serve the app on a run until Ctrl-C or SIGTERM, and then commit a study's last answers.
 
     Raises:
-        ValueError: if the run cannot be opened or the port is not available; nothing is served then.
+        ValueError: if the run cannot be opened; nothing is served then.
     """
-    if port is not None:
-        _check_port(port)
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
         os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
@@ -114,19 +111,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     # A container gets SIGTERM before its disk is lost: end as on Ctrl-C, so that the last answers are committed.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the last commit
     raise KeyboardInterrupt
-
-
-def _check_port(port: int) -> None:
-    # Gradio checks the port only after everything is loaded, and its message names environment variables.
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a recently closed port counts as free
-        try:
-            probe.bind(("127.0.0.1", port))  # as Gradio does
-        except OSError as err:
-            raise ValueError(
-                f"Port {port} cannot be used ({err.strerror}). Set another `--port`, or omit it to use the first free port "
-                "from 7860."
-            ) from err
 
 
 def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Blocks:

@@ -11,6 +11,7 @@ from pvg_hf.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.attacks.fresh_attacker import AttackResult, check_attacker, describe_exploit, play_attack
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.units import show_seconds
+from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.sweep.workers import default_workers, finish_cells, log_ends
 
@@ -33,7 +34,7 @@ class Workforce:
     executor: Executor | None = None
 
 
-class AttacksFailedError(RuntimeError):
+class AttacksFailedError(PartsFailedError):
     """
     Some attacks could not be played.
 

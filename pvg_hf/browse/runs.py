@@ -112,11 +112,7 @@ def open_run(source: str | Path) -> OpenRun:
         root = locate_run(source, with_provers=False)
     except HubError as err:
         raise ValueError(f"The run {source} cannot be downloaded: {err}") from err
-    if not root.exists():
-        raise ValueError(f"The run {root} does not exist. {_advice(root.parent)}")
-    if not RunFolder(root).recipe.is_file():
-        raise ValueError(f"{root} is not a run's folder: it has no recipe.yaml. {_advice(root)}")
-    return OpenRun(root)
+    return OpenRun(RunFolder.find(root).root)
 
 
 def sibling_runs(root: Path) -> dict[str, Path]:
@@ -140,13 +136,6 @@ def _read_evaluations(folder: RunFolder) -> Evaluations:
         except DamagedFileError as err:
             found.damage.append(str(err))
     return found
-
-
-def _advice(folder: Path) -> str:
-    found = sorted(path.parent for path in folder.glob("*/recipe.yaml")) if folder.is_dir() else []
-    if found:
-        return f"Open one of {', '.join(map(str, found[:12]))}."
-    return "Play one first: `make demo` plays runs/quickstart in a few minutes."
 
 
 class _Kept(Generic[Value]):

@@ -20,7 +20,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.publish import run_on_main_process
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement, published_recipe
-from pvg_hf.hub.locate import is_published_name
+from pvg_hf.hub.locate import find_local_run
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
 from pvg_hf.run.file_names import EVENTS, JUDGEMENT
@@ -76,7 +76,7 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
         )
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty. Name an empty or a new folder.")
-    folder, place = _local_run(run), str(run)
+    folder, place = find_local_run(run), str(run)
     output.mkdir(parents=True, exist_ok=True)
     if folder is not None:
         place = f"runs/{folder.root.resolve().name}"
@@ -127,7 +127,7 @@ def push_space(
             public but should be private.
     """
     api, retry = HfApi(library_name="pvg_hf"), retry or RetryPolicy()
-    if _local_run(run) is None:
+    if find_local_run(run) is None:
         _check_published(str(run), api, retry)
     repository = Repository(api, space, "space", retry)
     with tempfile.TemporaryDirectory() as workspace:
@@ -166,24 +166,6 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
             "Variables and secrets) that may read it, and what the app shows of the run is public from then on."
         )
     return "\n".join(lines)
-
-
-def _local_run(run: str | Path) -> RunFolder | None:
-    """
-    Folder of a local run; `None` for the name of a published run.
-
-    Raises:
-        ValueError: if `run` is neither, or the recipe in the folder cannot be read.
-    """
-    folder = RunFolder(Path(run))
-    if folder.recipe.is_file():
-        folder.read_recipe()
-        return folder
-    if folder.root.exists() or not is_published_name(run):
-        raise ValueError(
-            f"{run} is neither a run's folder nor the name of a published run (org/run): it has no recipe.yaml."
-        )
-    return None
 
 
 def _check_published(run: str, api: HfApi, retry: RetryPolicy) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from datasets.load import CachedDatasetModuleFactory
 from huggingface_hub import HfApi, constants, get_hf_file_metadata, get_token, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import (
     HfHubHTTPError,
@@ -66,6 +65,8 @@ def check_dataset_access(dataset: str) -> None:
 
 def is_dataset_cached(dataset: str) -> bool:
     """Whether `load_dataset` has already prepared some config of this Hub dataset on this machine."""
+    from datasets.load import CachedDatasetModuleFactory  # late: loading `datasets` takes a second
+
     try:
         CachedDatasetModuleFactory(dataset).get_module()
     except FileNotFoundError:

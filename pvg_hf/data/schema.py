@@ -1,21 +1,15 @@
 """Columns of the pool, outcomes of solutions, and names of their sources."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from datasets import Features, Value
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.tasks.base import Problem, Task
 from pvg_hf.tasks.grade import Grade
-
-BASE_ROUND = -1
-"""`round_index` of solutions that were imported or written by the base prover."""
-
-_ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")
 
 # `correct` and `outcome` are the truth; `label`, `feedback` and `is_noise_flagged` describe what players are shown.
 SOLUTION_COLUMNS: dict[str, Value] = {
@@ -163,24 +157,6 @@ def make_solution(
         **_pick(problem, task.columns),
         **_pick(grade.detail, task.detail_columns),
     }
-
-
-def round_name(round_index: int) -> str:
-    """Return `base` for the round before the first, else `round-000`, `round-001`, ..."""
-    return "base" if round_index == BASE_ROUND else f"round-{round_index:03d}"
-
-
-def round_folders(folder: Path) -> dict[int, Path]:
-    """Map rounds to their folders, by [`round_name`] and without `base`; a copy such as `round-000.bak` is ignored."""
-    found = {path: round_index_of(path.name) for path in folder.glob("round-*") if path.is_dir()}
-    rounds = {index: path for path, index in found.items() if index is not None}
-    return dict(sorted(rounds.items()))
-
-
-def round_index_of(name: str) -> int | None:
-    """Parse a name from [`round_name`]; `None` for `base` and for any other text."""
-    match = _ROUND_NAME.fullmatch(name)
-    return None if match is None else int(match[1])
 
 
 def environment_name(round_index: int, role: Role | str) -> str:

@@ -2,14 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psutil
-import torch
-import torch.nn.functional as F
-from torch import get_num_threads
-from torch.utils.benchmark import Timer
 
-from pvg_hf.estimate.costs import Work
+if TYPE_CHECKING:  # torch is loaded only where a speed is measured, so that a wrong name of a card is refused at once
+    import torch
+
+    from pvg_hf.estimate.costs import Work
 
 TOKENS = 2048  # rows of the timed matrix product
 
@@ -26,24 +26,28 @@ class Machine:
     bandwidth: float  # bytes of weights read per second in a product with a single token
     latency: float  # seconds of the smallest operation
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: "Work") -> float:
         """Return the estimated duration of work."""
         return work.flops / (REACHED_SHARE * self.flops) + work.traffic / self.bandwidth + work.launches * self.latency
 
 
-def measure_machine(device: torch.device, dtype: torch.dtype, width: int, seconds: float = 0.2) -> Machine:
+def measure_machine(device: "torch.device", dtype: "torch.dtype", width: int, seconds: float = 0.2) -> Machine:
     """
     Measure the speed of this machine in a total of `seconds`.
 
     Narrow matrices reach only a part of a processor's speed, so that `width` must be the hidden size of the player.
     """
+    import torch
+    import torch.nn.functional as F
+    from torch.utils.benchmark import Timer
+
     side = int((VECTOR_BYTES / dtype.itemsize) ** 0.5)
     shapes = ((TOKENS, width), (3 * width, width), (1, side), (side, side))
     rows, weights, row, matrix = (torch.ones(shape, device=device, dtype=dtype) for shape in shapes)
 
-    def time(rows: torch.Tensor, weights: torch.Tensor) -> float:
+    def time(rows: "torch.Tensor", weights: "torch.Tensor") -> float:
         timer = Timer(
-            "linear(x, w)", globals={"linear": F.linear, "x": rows, "w": weights}, num_threads=get_num_threads()
+            "linear(x, w)", globals={"linear": F.linear, "x": rows, "w": weights}, num_threads=torch.get_num_threads()
         )
         return timer.blocked_autorange(min_run_time=seconds / 3).median
 
@@ -54,9 +58,11 @@ def measure_machine(device: torch.device, dtype: torch.dtype, width: int, second
     )
 
 
-def total_memory(device: torch.device) -> int:
+def total_memory(device: "torch.device") -> int:
     """Memory of the GPU in bytes; of the machine for any other device."""
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.get_device_properties(device).total_memory
     return psutil.virtual_memory().total
 
@@ -85,9 +91,9 @@ class Card:
         """Memory in bytes."""
         return int(self.memory * 2**30)
 
-    def machine(self, dtype: torch.dtype) -> Machine:
+    def machine(self, dtype: "torch.dtype") -> Machine:
         """Assumed speed of the card."""
-        peak = self.single if dtype == torch.float32 else self.half
+        peak = self.single if dtype.itemsize == 4 else self.half
         return Machine(MATRIX_SHARE * peak * 1e12, BANDWIDTH_SHARE * self.bandwidth * 1e9, LAUNCH_SECONDS)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.integrity import RECIPE_FILE, read_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import load_recipe_task, recipe_prompts
@@ -147,7 +147,7 @@ class Answerer:
             HubError: if the Hub cannot be reached or refuses.
             ValueError: if the folder has no such evaluated round, or not its players.
         """
-        folder = RunFolder(locate_run(run))
+        folder = RunFolder.find(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
         _check_players(folder, round_index)
         stored = read_json(folder.evaluation(round_index) / ANSWERING)
@@ -252,19 +252,13 @@ class Answerer:
 
 
 def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
-    if not folder.root.is_dir():
-        there = sorted(path.parent.name for path in folder.root.parent.glob(f"*/{RECIPE_FILE}"))
-        raise ValueError(
-            f"There is no folder {folder.root}. Runs in {folder.root.parent}: {', '.join(there) or 'none'}. "
-            f"{suggest(folder.root.name, there) if there else 'Play one first, for example with `make demo`.'}"
-        )
     evaluated = folder.rounds("evaluation")
     rounds = [index for index, place in evaluated.items() if (place / ANSWERING).exists()]
     if not rounds or round_index not in (None, *rounds):
         wanted = "round" if round_index is None else f"round {round_index}"
         raise ValueError(
-            f"{folder.root} holds no {wanted} that was evaluated with a calibration; it has those of {rounds}. Name the "
-            "folder of a run (runs/NAME) that was played at least through `evaluate` of its first round."
+            f"{folder.root} holds no {wanted} that was evaluated with a calibration; it has those of {rounds}. Play "
+            "the run at least through `evaluate` of its first round."
         )
     return rounds[-1] if round_index is None else round_index
 

@@ -3,19 +3,18 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
-
-import torch
-from accelerate import PartialState
+from typing import TYPE_CHECKING
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import print_result
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.limits import DiskFullError, OutOfMemory
-from pvg_hf.game.play import play
+from pvg_hf.game.limits import DiskFullError, OutOfMemory, PartsFailedError
 from pvg_hf.game.status import describe_stop
 from pvg_hf.run.environment import has_default_threads, launcher, num_cores, script_line
 from pvg_hf.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from pvg_hf.game.callbacks import GameCallback
 
 logger = logging.getLogger(__name__)
 
@@ -23,9 +22,15 @@ INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
 def run_game(
-    recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: Sequence[GameCallback] = ()
+    recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: "Sequence[GameCallback]" = ()
 ) -> int:
     """Play a game, log where its report is or how to resume, and return the exit status."""
+    # Imported late: loading torch takes seconds, and the other functions do not need it.
+    import torch
+    from accelerate import PartialState
+
+    from pvg_hf.game.play import play
+
     if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
         torch.set_num_threads(num_cores())
     logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
@@ -41,19 +46,18 @@ def run_game(
     return 0
 
 
-def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
+def run_command(work: Callable[[], str]) -> int:
     """
     Run a function that plays games, print the text that it returns, and return the exit status.
 
     Args:
         work (`Callable`):
-            The function. If it is called again, it resumes. An empty text is not printed.
-        errors (`tuple[type[Exception], ...]`, *optional*):
-            Errors that end it with a message, in addition to mistakes in a recipe and errors of the machine.
+            The function. If it is called again, it resumes. An empty text is not printed. It loads torch and other large
+            libraries only after it has checked its arguments.
     """
     try:
         text = work()
-    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory, *errors) as err:
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory, PartsFailedError) as err:
         sys.stderr.write(f"error: {err}\n")
         return 2
     except (GameInterrupted, KeyboardInterrupt):

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from accelerate.utils import gather_object
-
 from pvg_hf.game.console import is_main_process
 from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
@@ -45,6 +43,8 @@ class StopRequest:
 
     def is_asked(self) -> bool:
         """Whether any process was asked to stop. All processes must call this at the same place, and get the same answer."""
+        from accelerate.utils import gather_object  # late: `GameInterrupted` is needed without torch
+
         return any(gather_object([self._is_asked_here()]))
 
     def _is_asked_here(self) -> bool:

@@ -1,4 +1,4 @@
-"""Errors of the machine, not of the recipe: a full disk, and too little memory."""
+"""Errors that no recipe causes: a full disk, too little memory, and parts of a larger work that failed."""
 
 import errno
 import os
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 
 from pvg_hf.config import Recipe
@@ -21,6 +20,10 @@ class DiskFullError(OSError):
 
 class OutOfMemory(RuntimeError):
     """A phase does not fit in the memory of its device."""
+
+
+class PartsFailedError(RuntimeError):
+    """Some of many independent games or attacks failed. The others are kept, and the same command tries these again."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -98,6 +101,8 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     Raises:
         OutOfMemory: in place of torch's error, with the settings that lower the phase's peak, in order of effect.
     """
+    import torch  # late: the errors of this module are needed without it
+
     try:
         yield
     except torch.OutOfMemoryError as err:

@@ -12,7 +12,6 @@ from accelerate.utils import gather_object, parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
-from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
@@ -37,7 +36,7 @@ from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.file_names import METRICS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
-from pvg_hf.run.schedule import PhaseKey, game_steps, recording, schedule, staged, unfinished
+from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, recording, staged, unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,7 @@ def play(
         GameInterrupted: if the user stopped the run; playing it again resumes it.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    phases = _chosen_phases(recipe, phase, round_index)
+    phases = choose_phases(recipe, phase, round_index)
     stop = StopRequest()
     processes = join_processes(recipe.device)
     folder = RunFolder.of(recipe)
@@ -101,32 +100,6 @@ def play(
                 stop.check()
                 _play_phase(recipe, folder, key, problems, stop, tracker, callbacks)
     return folder
-
-
-def _chosen_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    phases = schedule(recipe)
-    if name is None:
-        if round_index is not None:
-            raise ValueError(
-                f"Round {round_index} was named without a phase. Name the phase too (`--phase prover --round "
-                f"{round_index}`), or neither: the whole game is then played, up to `num_rounds`."
-            )
-        return phases
-    wanted = PhaseKey.parse(name, round_index)
-    if wanted not in phases:
-        raise ValueError(f"The game has no phase `{wanted}`. {_suggest_phase(wanted, phases)}")
-    return [wanted]
-
-
-def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
-    rounds = [key.round_index for key in phases if key.name == wanted.name]
-    if rounds and rounds[0] is None:
-        return f"`{wanted.name}` comes before the first round: name no round, `--phase {wanted.name}`."
-    if rounds and wanted.round_index is None:
-        return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
-    if rounds:
-        return f"Its rounds are 0 to {rounds[-1]}; set a larger `num_rounds` for more."
-    return suggest(wanted.name, sorted({key.name for key in phases}))
 
 
 def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from pvg_hf.core.hub_access import HubError, RetryPolicy
-from pvg_hf.hub.pull import published_commit, pull_round
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +17,20 @@ _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 def is_published_name(source: str | Path) -> bool:
     """Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in an existing folder."""
     return _PUBLISHED.fullmatch(str(source)) is not None and not Path(source).parent.is_dir()
+
+
+def find_local_run(source: str | Path) -> RunFolder | None:
+    """
+    The folder of a local run; `None` for the name of a published run.
+
+    Raises:
+        ValueError: if `source` is neither, or the recipe in the folder cannot be read.
+    """
+    if is_published_name(source) and not Path(source).exists():
+        return None
+    folder = RunFolder.find(Path(source))
+    folder.read_recipe()
+    return folder
 
 
 def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
@@ -64,6 +78,8 @@ def locate_run(
     folder = Path(source)
     if folder.exists() or not is_published_name(source):
         return folder
+    from pvg_hf.hub.pull import published_commit, pull_round  # late: a folder is found without them, and thus at once
+
     retry = retry or RetryPolicy()
     whole = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")
     places = [whole] if with_provers else [whole, whole / "without-provers"]

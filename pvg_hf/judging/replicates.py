@@ -1,13 +1,14 @@
 """Evaluates the games of a replicated recipe: what is behind the tables of one experiment, in one resumable call."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
 from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import Role
+from pvg_hf.judging.evaluation_names import split_settings
 from pvg_hf.judging.round_evaluations import EVALUATIONS
 from pvg_hf.judging.run_evaluations import evaluate_run
 from pvg_hf.run.folder import RunFolder
@@ -61,15 +62,6 @@ def evaluate_replicates(
         if game.seed not in finished:
             logger.info("%s is not finished, and is not evaluated yet.", game.name)
     work_on_seeds(recipe, finished, partial(_evaluate_game, recipe, overrides, attacked), num_workers=num_workers)
-
-
-def split_settings(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Divide settings into those of evaluations (`NAME.key=value`) and all others, such as those of a recipe."""
-    sides: tuple[list[str], list[str]] = [], []
-    for override in overrides:
-        name, dot, _ = override.partition("=")[0].partition(".")
-        sides[0 if dot and name in EVALUATIONS else 1].append(override)
-    return sides
 
 
 def evaluation_stages(recipe: Recipe, attacked: AttackedRounds) -> list[Stage]:

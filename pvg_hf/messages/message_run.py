@@ -8,11 +8,10 @@ from typing import Any
 import yaml
 from accelerate import PartialState
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_message_recipe
 from pvg_hf.core.files import remove, sync_tree, write_json, write_json_lines, write_text
-from pvg_hf.core.integrity import RECIPE_FILE, read_json
+from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.core.units import show_seconds
 from pvg_hf.core.versions import installed_versions
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
@@ -90,11 +89,11 @@ def _train(
     recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder, source: MessageSource, *, progress: bool
 ) -> None:
     trainer = make_message_trainer(recipe, loaded, folder.training(source), source, progress=progress)
-    checkpoint = get_last_checkpoint(str(folder.training(source)))
+    checkpoint = folder.last_checkpoint(source)
     steps = trainer.args.max_steps
-    begun = "" if checkpoint is None else f", from {Path(checkpoint).name}"
+    begun = "" if checkpoint is None else f", from {checkpoint.name}"
     logger.info("Game `%s`: %d steps in %d rounds%s", source, steps, recipe.training.num_rounds, begun)
-    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     figures = trainer.evaluate()
     logger.info(
         "Game `%s`: accuracy %.3f, completeness %.3f, soundness %.3f, in %s",
@@ -155,26 +154,6 @@ def load_games(
         ]
         args = training_arguments(recipe, folder.training(source), source)
         yield source, MessageGame(*players, args.rules).to(args.device).eval()
-
-
-def describe_run(recipe: MessageRecipe) -> str:
-    """Describe the state of a run in a few lines."""
-    folder = MessageRunFolder.of(recipe)
-    lines = [f"Run      {folder.root}"]
-    for source in folder.sources(recipe):
-        checkpoint = get_last_checkpoint(str(folder.training(source))) if folder.training(source).exists() else None
-        state = (
-            "finished"
-            if folder.game(source).exists()
-            else "not begun"
-            if checkpoint is None
-            else Path(checkpoint).name
-        )
-        lines.append(f"Game     {source}: {state}")
-    if folder.judgement.exists():
-        figures = read_json(folder.judgement)
-        lines += [f"Accuracy {source}: {values['accuracy']['value']:.3f}" for source, values in figures.items()]
-    return "\n".join(lines)
 
 
 def _describe_environment() -> dict[str, Any]:

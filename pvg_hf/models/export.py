@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from pvg_hf.core.disk_names import CALIBRATION
 from pvg_hf.models.adapters import attach_adapter, merge_into_base
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
@@ -14,8 +15,6 @@ from pvg_hf.models.score_head import set_padding
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier
-
-CALIBRATION = "calibration.json"
 
 # The threshold in `calibration.json` applies to a verifier's scores, and bfloat16 shifts them by about 0.02.
 DTYPES = {"prover": torch.bfloat16, "verifier": torch.float32}

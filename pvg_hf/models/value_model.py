@@ -12,9 +12,6 @@ from pvg_hf.models.quantization import is_quantized
 from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
 from pvg_hf.models.sources import SAFELY, check_weight_files
 
-# Two levels below a prover's folder or checkpoint: the Trainer would take an adapter one level below for the policy's.
-CRITIC_FOLDER = Path("critic", "value_model")
-
 
 def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import CALIBRATION
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import FIGURES, HELDOUT, METRICS, PROBLEMS, pool_file, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record, schedule

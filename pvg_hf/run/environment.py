@@ -7,23 +7,25 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import torch
-from accelerate import PartialState
+from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.versions import installed_versions
 
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
 PACKAGES = ("pvg_hf", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "huggingface_hub", "numpy")
 
 
-def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, Any]:
+def describe_environment(recipe: Recipe, processes: "PartialState") -> dict[str, Any]:
     """
     Versions, git revision, machine, processes, threads and seed.
 
     Two runs of one recipe give the same bytes if all of these are equal.
     """
+    import torch  # late: the other functions do not need it, and loading it takes seconds
+
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "versions": {"python": platform.python_version(), **installed_versions(PACKAGES)},

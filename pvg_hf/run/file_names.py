@@ -1,7 +1,7 @@
 """Names of the files in a run's folder and in the folders of its phases; [`RunFolder`] has their places."""
 
+from pvg_hf.core.disk_names import REVIEW
 from pvg_hf.core.roles import Role
-from pvg_hf.scoring.auto_label import REVIEW
 
 ROUND_FOLDERS = ("verifier", "prover", "pool", "evaluation")  # each has a folder for each round
 

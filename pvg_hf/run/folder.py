@@ -10,6 +10,7 @@ from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
+from pvg_hf.core.disk_names import BASE_ROUND, CRITIC_FOLDER, round_folders, round_name
 from pvg_hf.core.files import Journal, write_json, write_text
 from pvg_hf.core.integrity import (
     RECIPE_FILE,
@@ -21,9 +22,6 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
-from pvg_hf.models.sources import is_adapter
-from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.run.file_names import (
     BEST_HELPFUL,
     CALL_SUMMARY,
@@ -61,12 +59,19 @@ class RunFolder:
         The folder of an existing run.
 
         Raises:
-            ValueError: if `root` has no `recipe.yaml`.
+            ValueError: if `root` has no `recipe.yaml`; the message lists the runs that are there.
         """
         folder = cls(root)
-        if not folder.recipe.is_file():
-            raise ValueError(f"{root} is not a run folder: it has no {folder.recipe.name}.")
-        return folder
+        if folder.recipe.is_file():
+            return folder
+        what = f"{root} is not a run's folder: it has no {RECIPE_FILE}" if root.exists() else f"{root} does not exist"
+        found = sorted(str(path.parent) for path in (root if root.exists() else root.parent).glob(f"*/{RECIPE_FILE}"))
+        advice = (
+            f"The runs there are {', '.join(found[:12])}"
+            if found
+            else "Play one first: `make demo` plays runs/quickstart in a few minutes"
+        )
+        raise ValueError(f"{what}. {advice}.")
 
     @property
     def recipe(self) -> Path:
@@ -145,7 +150,11 @@ class RunFolder:
             raise ValueError(f"{self.root} has no {name} of round {round_index}; it has those of {list(rounds)}.")
         place = rounds[round_index]
         folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
-        checkpoints = {path.name: path for path in folders if is_adapter(path) or (path / "config.json").exists()}
+        checkpoints = {
+            path.name: path
+            for path in folders
+            if any((path / name).exists() for name in ("adapter_config.json", "config.json"))
+        }
         checkpoints["last"] = checkpoints.pop(place.name, None)  # `None` if each role has a separate adapter
         if checkpoint is None:
             checkpoint = "last" if checkpoints["last"] is not None else Role.HELPFUL.value

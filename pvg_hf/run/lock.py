@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,9 +55,24 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
             fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child process may have inherited the open file
 
 
+def find_holder(root: Path) -> str | None:
+    """Return the process that holds the lock of a folder, e.g. `4711 on node3`; `None` if none does, or on Windows."""
+    if sys.platform == "win32":
+        return None
+    try:
+        with (root / ".lock").open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it at once
+            except BlockingIOError:
+                return file.read() or "unknown"
+    except OSError:  # no file, no right to read it, or no locks on this file system
+        return None
+    return None
+
+
 def _take(file, root: Path, user: str) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(file)
     except BlockingIOError as err:
         file.seek(0)
         raise ValueError(
@@ -65,3 +81,11 @@ def _take(file, root: Path, user: str) -> None:
         ) from err
     except OSError as err:  # some network file systems do not support locks
         logger.warning("%s cannot be locked (%s): make sure that no second process plays this run.", root, err)
+
+
+def _lock(file) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(0.1)  # perhaps it was `find_holder`, which holds the lock for a moment
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

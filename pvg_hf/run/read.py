@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.integrity import (
     DamagedFileError,
@@ -22,7 +23,6 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, load_judgements

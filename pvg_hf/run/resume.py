@@ -2,18 +2,19 @@
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.environment import launcher_for
 from pvg_hf.run.file_names import pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import begun_phases, partial_of, read_record, unfinished
+
+if TYPE_CHECKING:
+    from pvg_hf.data.problems import GameProblems
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
         )
 
 
-def check_same_problems(folder: RunFolder, recipe: Recipe, problems: GameProblems) -> None:
+def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProblems") -> None:
     """
     Check that an unfinished run is resumed with the test problems that it began with.
 
@@ -113,6 +114,8 @@ def check_same_problems(folder: RunFolder, recipe: Recipe, problems: GameProblem
     Raises:
         ValueError: if the base prover solved a test problem that the task no longer has, or has with another text.
     """
+    from pvg_hf.data.pool import iterate_pool  # late: loading `datasets` takes a second
+
     files = [file for role in GAME_ROLES if (file := folder.pool(BASE_ROUND) / pool_test_file(role)).exists()]
     if not files or all(key.name == "evaluate" for key in unfinished(recipe)):
         return

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import BASE_ROUND, round_index_of
+from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import sync_tree, write_json
 from pvg_hf.core.integrity import (
     DIGESTS,
@@ -24,7 +26,6 @@ from pvg_hf.core.integrity import (
     unseal,
     write_digests,
 )
-from pvg_hf.data.schema import BASE_ROUND, round_index_of
 from pvg_hf.run.file_names import PHASE_RECORD, REWRITTEN
 from pvg_hf.run.folder import RunFolder
 
@@ -86,6 +87,38 @@ def early_phases(recipe: Recipe) -> list[PhaseKey]:
 def schedule(recipe: Recipe) -> list[PhaseKey]:
     """All phases of the game, in order."""
     return early_phases(recipe) + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
+
+
+def choose_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
+    """
+    List the phases to play: all of them, or the one with a name and a round.
+
+    Raises:
+        ValueError: if there is no such phase; the message suggests one.
+    """
+    phases = schedule(recipe)
+    if name is None:
+        if round_index is not None:
+            raise ValueError(
+                f"Round {round_index} was named without a phase. Name the phase too (`--phase prover --round "
+                f"{round_index}`), or neither: the whole game is then played, up to `num_rounds`."
+            )
+        return phases
+    wanted = PhaseKey.parse(name, round_index)
+    if wanted not in phases:
+        raise ValueError(f"The game has no phase `{wanted}`. {_suggest_phase(wanted, phases)}")
+    return [wanted]
+
+
+def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
+    rounds = [key.round_index for key in phases if key.name == wanted.name]
+    if rounds and rounds[0] is None:
+        return f"`{wanted.name}` comes before the first round: name no round, `--phase {wanted.name}`."
+    if rounds and wanted.round_index is None:
+        return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
+    if rounds:
+        return f"Its rounds are 0 to {rounds[-1]}; set a larger `num_rounds` for more."
+    return suggest(wanted.name, sorted({key.name for key in phases}))
 
 
 def num_phases(recipe: Recipe) -> int:

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
+from pvg_hf.core.disk_names import REVIEW
 from pvg_hf.core.files import Journal, write_json_lines, write_text
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.data.proofs import check_proofs
@@ -30,7 +31,6 @@ GIVEN, HUMAN, AUTO = "given", "human", "auto"
 LABEL_LOG = "labels.jsonl"
 EVIDENCE = "evidence.jsonl"
 SETTINGS = "settings.json"
-REVIEW = "review.csv"
 """Files of labels, see [`label_proofs`]."""
 
 Evaluate = Callable[[list[str], list[str], int], list[list[Sample]]]

@@ -20,6 +20,7 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.console import shows_progress
+from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.game.play import play
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.lock import locked
@@ -45,7 +46,7 @@ logger = logging.getLogger(__name__)
 _GROWING = ("sweep.levels", "sweep.seeds", "sweep.corrections", "output_dir", "logging")
 
 
-class CellsFailedError(RuntimeError):
+class CellsFailedError(PartsFailedError):
     """
     Some cells of a sweep could not be played.
 

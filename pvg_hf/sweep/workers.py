@@ -17,6 +17,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.extensions import load_function
 from pvg_hf.core.units import show_seconds
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.run.environment import num_cores
 from pvg_hf.sweep.cells import Cell
 
@@ -54,7 +55,7 @@ CELL_ERRORS = (ValueError, FloatingPointError)
 Finished = tuple[Cell, Exception | None]
 
 
-class WorkerDiedError(RuntimeError):
+class WorkerDiedError(PartsFailedError):
     """A worker was killed from outside, e.g. by the system when it runs out of memory."""
 
 

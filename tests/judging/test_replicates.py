@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.judging.replicates import evaluate_replicates, evaluation_stages, split_settings
+from pvg_hf.judging.evaluation_names import EVALUATION_NAMES, split_settings
+from pvg_hf.judging.replicates import evaluate_replicates, evaluation_stages
 from pvg_hf.judging.round_evaluations import EVALUATIONS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import load_judgements
@@ -48,6 +49,7 @@ def test_every_evaluation_has_a_stage_and_what_it_reads_comes_first(recipe):
     stages = evaluation_stages(recipe, "ends")
     names = [name for name, _ in stages]
     assert sorted(names) == sorted(EVALUATIONS)
+    assert tuple(EVALUATIONS) == EVALUATION_NAMES
     assert names.index("regression") > max(names.index("attacks"), names.index("untrained_attacks"))
     assert dict(stages)["attacks"] == [0, 1]
     assert dict(stages)["legibility_tax"] == [1]

@@ -11,8 +11,9 @@ from pvg_hf.config import RecipeError
 from pvg_hf.config.message_recipe import load_message_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.messages.building import open_world
+from pvg_hf.messages.message_folder import describe_run
 from pvg_hf.messages.message_plan import describe_message_plan
-from pvg_hf.messages.message_run import describe_run, load_games, make_message_trainer, play_messages
+from pvg_hf.messages.message_run import load_games, make_message_trainer, play_messages
 from tests.support.message_games import SMALL, small_recipe
 
 REPOSITORY = Path(__file__).parents[2]

@@ -31,7 +31,7 @@ from pvg_hf.pretraining.texts import BATCHES_PER_BUCKET, CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.functions.corpus import ProgramCorpusConfig, sample_program_text
-from scripts.build_base_models import choose_configs
+from scripts.build_base_models import PLAYERS, choose_configs
 
 SHIPPED = {
     "prover": Path(resolve_model("arithmetic", "prover")),
@@ -122,6 +122,7 @@ def test_the_operations_of_a_start_that_does_not_state_them_are_not_known(small,
 
 
 def test_models_to_build_are_chosen_by_their_names():
+    assert (*BASE_MODELS, *STUDY_MODELS, *JUDGES) == PLAYERS
     models, judges = choose_configs("all")
     assert {config.name for config in models} == {config.name for config in BASE_MODELS.values()} - {"proofs-player"}
     assert judges == list(JUDGES.values())

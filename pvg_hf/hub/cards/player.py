@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.templates import outside_variables
 from pvg_hf.hub.cards.facts import (
@@ -25,7 +26,6 @@ from pvg_hf.hub.cards.facts import (
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 

@@ -11,10 +11,11 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import disable_dropout_in_model
 
+from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.models.adapters import copy_of_body, load_adapter_weights
 from pvg_hf.models.score_head import add_trained_head, classifier_of
 from pvg_hf.models.sources import is_adapter, load_tokenizer, resolve_model
-from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model, value_model_of_verifier, value_model_on
+from pvg_hf.models.value_model import load_value_model, value_model_of_verifier, value_model_on
 from pvg_hf.scoring import VerifierScorer
 
 ADAPTER, VERIFIER = "adapter", "verifier"  # names of critics that are not the id of a model

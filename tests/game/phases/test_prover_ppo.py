@@ -4,8 +4,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.core.integrity import read_json_lines
-from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+from pvg_hf.models.value_model import load_value_model
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from tests.support.game_runs import differing, prover_steps, whole_and_killed
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from peft import PeftModel, get_peft_model
 
+from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.models.prover_model import load_causal_lm, load_prover
-from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+from pvg_hf.models.value_model import load_value_model
 from pvg_hf.trainers.ppo.critic import Critic, compact, make_value_model
 from tests.support.ppo_training import make_scorer
 from tests.support.prover_training import LORA, score_texts

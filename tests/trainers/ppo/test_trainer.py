@@ -15,8 +15,9 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from pvg_hf import load_task
+from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.models.prover_model import load_causal_lm
-from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+from pvg_hf.models.value_model import load_value_model
 from pvg_hf.tasks import PromptBuilder
 from tests.support.ppo_training import make_scorer, ppo_trainer
 from tests.support.prover_training import LORA, loss_lines, prover_trainer, read_completions, role_rows, score_texts
