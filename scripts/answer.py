@@ -8,6 +8,8 @@ estimated on the run's held-out problems:
 Ben has 4 more than Ana.
 Cleo has half as many as Ben.
 How many pens does Cleo have?"
+
+The exit status is 0 with an answer, 1 if it is withheld or no solution has one, and 2 after an error.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from pvg_hf.game.console import print_result, quiet_libraries, set_up_logging
 from pvg_hf.hub.locate import find_local_run, locate_run
 
 ABSTAIN_BELOW = 0.5
+WITHHELD = 1  # exit status
 
 
 def main() -> int:
@@ -88,7 +91,7 @@ def main() -> int:
     if reply.why_unknown is not None:
         print(f"warning: {reply.why_unknown}", file=sys.stderr)
     print_result(_sum_up(reply, threshold))
-    return 0
+    return WITHHELD if reply.answer is None else 0
 
 
 def _sum_up(reply, threshold: float) -> str:

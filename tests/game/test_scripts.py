@@ -9,6 +9,7 @@ import sys
 import pytest
 from transformers import AutoModelForCausalLM
 
+from pvg_hf.data.pool import load_pool
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import bytes_of, copy_until
 
@@ -69,6 +70,18 @@ def test_evaluations_are_listed_without_a_run(repository, monkeypatch, capsys):
         runpy.run_path(script, run_name="__main__")
     assert ended.value.code == 2
     assert "a run's folder is required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("threshold", "status"), [("0", 0), ("1", 1)], ids=["given", "withheld"])
+def test_the_status_says_whether_there_is_an_answer(threshold, status, reference, repository, monkeypatch, capsys):
+    script = str(repository / "scripts" / "answer.py")
+    problem = load_pool([reference.pool(0) / "test-helpful.parquet"], ["problem"])["problem"][0]
+    options = ["--abstain-below", threshold, "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", [script, str(reference.root), problem, *options])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == status
+    assert capsys.readouterr().out.splitlines()[-1].startswith("No answer: ") == bool(status)
 
 
 def test_players_are_found_by_their_paths(reference):
