@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.estimate.speed import find_card
-from pvg_hf.game.cli import run_game
+from pvg_hf.game.cli import ENDING_ERRORS, report_error, run_game
 from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
-from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.game.status import describe_status
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.resume import extended_recipe
@@ -69,9 +68,8 @@ def main() -> int:
         return run_game(
             recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
         )
-    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
-        print(f"error: {err}", file=sys.stderr)
-        return 2
+    except ENDING_ERRORS as err:
+        return report_error(err)
 
 
 def trust(path: str, recipe: Recipe) -> None:

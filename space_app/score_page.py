@@ -5,6 +5,7 @@ import gradio as gr
 from pvg_hf.browse.index import Query
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.text_scores import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
+from pvg_hf.core.commands import play_command
 from pvg_hf.core.roles import Role
 from space_app.events import FAST, SLOW, choices_of, shown_if
 from space_app.render import heading, notice, problems, render
@@ -62,7 +63,7 @@ def _problems(run: OpenRun, rounds: list[int]) -> str:
 def no_verifier(run: OpenRun) -> str:
     return (
         f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nThe first round trains one. Resume the "
-        f"run with: python scripts/run_rounds.py {run.folder.recipe}"
+        f"run with: {play_command(run.folder.root)}"
     )
 
 

@@ -8,6 +8,7 @@ import gradio as gr
 from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import ShownProblem, show_problem
+from pvg_hf.core.commands import play_command
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND
 from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, TAKE_STEPS, shown_if, wire
@@ -75,7 +76,7 @@ def _problems(run: OpenRun) -> str:
 def nothing_yet(run: OpenRun) -> str:
     return (
         f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
-        f"run with: python scripts/run_rounds.py {run.folder.recipe}"
+        f"run with: {play_command(run.folder.root)}"
     )
 
 

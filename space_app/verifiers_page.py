@@ -5,6 +5,7 @@ import threading
 import gradio as gr
 
 from pvg_hf.browse.runs import OpenRun
+from pvg_hf.core.commands import script_command
 from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.plots import plot_pool_matrix, plot_roc
 from pvg_hf.evaluation.report.pool_tables import pools_tables
@@ -50,5 +51,5 @@ def _show_verifiers(data: RunData, run: OpenRun) -> str:
         statements=verifier_statements(data.evaluated),
         images=[embed(plot, plot.to_png()) for plot in plots],
         tables=tables,
-        folder=run.folder.root,
+        evaluate_again=script_command("evaluate_again", run.folder.root),
     )

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
+from pvg_hf.core.commands import script_command
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.integrity import DamagedFileError, is_sealed_text_whole, seal_text
 
@@ -49,11 +50,13 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     stated: dict[str, Any] = {}
+    overrides = list(overrides)
     for override in map(parse_override, overrides):
         values, stated = merge(values, override), merge(stated, override)
     if "world" in values:
         raise RecipeError(
-            "This recipe has a `world`, so that it is one of a message game: play it with scripts/run_messages.py."
+            "This recipe has a `world`, so that it is one of a message game: play it by "
+            f"`{script_command('run_messages', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
     mistakes = list(_find_mistakes(values))
     if mistakes:

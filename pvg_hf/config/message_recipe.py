@@ -11,6 +11,7 @@ from pvg_hf.config import fields as f
 from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml
 from pvg_hf.config.noise_section import FlipRate, RateSchedule, Resample, check_rates
 from pvg_hf.config.sections import Tracker
+from pvg_hf.core.commands import script_command
 
 PlayerKind = Literal["mlp", "transformer", "checking"]
 MessageForm = Literal["continuous", "discrete"]
@@ -314,11 +315,13 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
             recipe of a game with rounds of solutions.
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
+    overrides = list(overrides)
     for override in overrides:
         values = _overridden(values, parse_override(override))
     if "task" in values:
         raise RecipeError(
-            "This recipe has a `task`, so that it is not one of a message game: play it with scripts/run_rounds.py."
+            "This recipe has a `task`, so that it is not one of a message game: play it by "
+            f"`{script_command('run_rounds', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
     mistakes = list_mistakes_of(values, MESSAGE_ADAPTER)
     if mistakes:

@@ -161,6 +161,11 @@ def origin_of(path: Path) -> Path | None:
     return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / RECIPE_FILE).exists()), None)
 
 
+def read_origin(folder: Path) -> str | None:
+    """The published run, e.g. `NAMESPACE/RUN`, that a run's folder was pulled from, if any."""
+    return _read(folder).get("run")
+
+
 def _read(folder: Path) -> dict[str, Any]:
     """Read the origin file; a damaged file counts as empty, so that nothing is trusted."""
     try:

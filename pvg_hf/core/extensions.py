@@ -14,6 +14,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from pvg_hf.core.commands import play_command
+
 _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
 
@@ -59,8 +61,8 @@ class UntrustedCodeError(ValueError):
         listed = "\n".join(f"- {named}" for named in code)
         super().__init__(
             f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
-            f"{listed}\nNone of it was run. If you know this code and trust it, say so once: `python "
-            f"scripts/run_rounds.py {folder / 'recipe.yaml'} --plan --trust`. docs/security.md says what a recipe can do."
+            f"{listed}\nNone of it was run. If you know this code and trust it, say so once: "
+            f"`{play_command(folder, '--plan', '--trust')}`. docs/security.md says what a recipe can do."
         )
         self.folder = folder
         self.code = tuple(code)

@@ -26,6 +26,7 @@ from huggingface_hub import constants
 from safetensors import SafetensorError, safe_open
 from tqdm.auto import tqdm
 
+from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.files import write_text
 
 DIGESTS = "digests.json"
@@ -73,7 +74,9 @@ class DamagedFileError(ValueError):
 
 def replay_advice(folder: Path) -> str:
     """Advise how to replace an unusable file of a finished phase."""
-    return f"Delete the folder {folder} and continue the run: the phase that wrote it runs again and writes the same bytes."
+    run = next((root for root in folder.parents if (root / RECIPE_FILE).is_file()), None)
+    commands = f": `{delete_command(folder)} && {play_command(run)}`" if run else ""
+    return f"Delete the folder {folder} and continue the run{commands}. The phase that wrote it runs again and writes the same bytes."
 
 
 def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) -> None:

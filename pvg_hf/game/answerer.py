@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pvg_hf.config.trust import read_origin
+from pvg_hf.core.commands import play_command, script_command
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
@@ -256,9 +258,9 @@ def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
     rounds = [index for index, place in evaluated.items() if (place / ANSWERING).exists()]
     if not rounds or round_index not in (None, *rounds):
         wanted = "round" if round_index is None else f"round {round_index}"
+        advice = "" if rounds else f" Play its first round to the end: `{play_command(folder.root)}`."
         raise ValueError(
-            f"{folder.root} holds no {wanted} that was evaluated with a calibration; it has those of {rounds}. Play "
-            "the run at least through `evaluate` of its first round."
+            f"{folder.root} holds no {wanted} that was evaluated with a calibration; it has those of {rounds}.{advice}"
         )
     return rounds[-1] if round_index is None else round_index
 
@@ -266,10 +268,12 @@ def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
 def _check_players(folder: RunFolder, round_index: int) -> None:
     there = publishable_rounds(folder.root)
     if round_index not in there:
+        origin = read_origin(folder.root)
+        pull = origin and script_command("pull_round", origin, str(round_index))
+        advice = f" Only the last round's are fetched: get this one by `{pull}` and name the folder that it makes."
         raise ValueError(
-            f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}. Of a published run "
-            f"only the last round's are fetched: get this one by `python scripts/pull_round.py NAMESPACE/RUN {round_index}` "
-            "and name the folder that it makes."
+            f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}."
+            f"{advice if origin else ''}"
         )
 
 

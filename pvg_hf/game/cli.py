@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import print_result
+from pvg_hf.game.console import is_main_process, print_result
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.limits import DiskFullError, OutOfMemory, PartsFailedError
 from pvg_hf.game.status import describe_stop
-from pvg_hf.run.environment import has_default_threads, launcher, num_cores, script_line
+from pvg_hf.run.environment import command_line, has_default_threads, num_cores
 from pvg_hf.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from pvg_hf.game.callbacks import GameCallback
 
 logger = logging.getLogger(__name__)
+
+ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, PartsFailedError)
+"""Errors that end a command with their message; any other one is a defect and keeps its traceback."""
 
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
@@ -37,8 +40,9 @@ def run_game(
     try:
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
     except GameInterrupted:
-        command = f"{launcher()} {script_line()}"
-        logger.warning("Stopped. %s Continue with the same command: %s", describe_stop(recipe), command)
+        logger.warning("Stopped. %s", describe_stop(recipe))
+        if is_main_process():  # not by the log, which breaks long lines on a terminal
+            sys.stderr.write(f"Continue with the same command: {command_line()}\n")
         return INTERRUPTED
     if PartialState().is_main_process:
         report = folder.report
@@ -57,12 +61,18 @@ def run_command(work: Callable[[], str]) -> int:
     """
     try:
         text = work()
-    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory, PartsFailedError) as err:
-        sys.stderr.write(f"error: {err}\n")
-        return 2
+    except ENDING_ERRORS as err:
+        return report_error(err)
     except (GameInterrupted, KeyboardInterrupt):
-        sys.stderr.write(f"Stopped; finished work is kept. Resume with: python {script_line()}\n")
+        sys.stderr.write(f"Stopped; finished work is kept. Resume with: {command_line()}\n")
         return INTERRUPTED
     if text:
         print_result(text)
     return 0
+
+
+def report_error(err: Exception) -> int:
+    """Print one of the `ENDING_ERRORS`, with the command if the same one is to be given again, and return the exit status."""
+    is_repeated = isinstance(err, DiskFullError | PartsFailedError)
+    sys.stderr.write(f"error: {err}{f' The command was: {command_line()}' if is_repeated else ''}\n")
+    return 2

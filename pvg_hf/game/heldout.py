@@ -8,6 +8,7 @@ import pandas as pd
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.data.pairs.build import REFERENCE
@@ -22,7 +23,9 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.run.environment import launcher
 from pvg_hf.run.file_names import HELDOUT
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
@@ -155,7 +158,7 @@ def _check_pair_accuracy(
     recipe: Recipe, round_index: int, verifier: Path, answered: pd.DataFrame, accuracy: Figure
 ) -> None:
     least = recipe.watchdogs.min_pair_accuracy
-    advice = _continue_advice(verifier, round_index, recipe.verifier.max_steps)
+    advice = _continue_advice(recipe, round_index, verifier)
     if answered["score"].nunique() == 1:
         raise DegenerateVerifierError(
             f"The verifier of round {round_index} gives every held-out solution the same score. Train it longer "
@@ -170,10 +173,12 @@ def _check_pair_accuracy(
         )
 
 
-def _continue_advice(verifier: Path, round_index: int, max_steps: int) -> str:
+def _continue_advice(recipe: Recipe, round_index: int, verifier: Path) -> str:
     """Advice on how to change settings of a round whose verifier is being written to the folder `verifier`."""
+    longer = f"rounds.{round_index}.verifier.max_steps={2 * recipe.verifier.max_steps}"
+    command = play_command(RunFolder.of(recipe).root, longer, launcher=launcher())
     return (
-        f"To do so in this round, delete {verifier} and continue the run with an override such as "
-        f"`rounds.{round_index}.verifier.max_steps={2 * max_steps}`; the "
-        "problems and `bootstrap` hold for the whole game; to change them, start a run with another `name`."
+        f"To train this round's verifier twice as long: `{delete_command(verifier)} && {command}`. Other settings of the round are "
+        "changed in the same way; the problems and `bootstrap` hold for the whole game: to change them, start a run with another "
+        "`name`."
     )

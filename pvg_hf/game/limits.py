@@ -11,7 +11,9 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.commands import play_command
 from pvg_hf.estimate.memory import list_memory_settings
+from pvg_hf.run.folder import RunFolder
 
 
 class DiskFullError(OSError):
@@ -108,6 +110,7 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     except torch.OutOfMemoryError as err:
         raise OutOfMemory(
             f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: "
-            f"{list_memory_settings(recipe, phase)}. `--plan` estimates each phase's peak. All finished phases are kept; a changed "
+            f"{list_memory_settings(recipe, phase)}. `{play_command(RunFolder.of(recipe).root, '--plan')}` estimates "
+            f"each phase's peak. All finished phases are kept; a changed "
             "recipe needs another `name`."
         ) from err

@@ -33,6 +33,7 @@ from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import join_processes
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import check_finished_phases
+from pvg_hf.run.environment import script_line
 from pvg_hf.run.file_names import METRICS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
@@ -111,7 +112,8 @@ def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
     reason = _why_one_process_each(recipe) if len(chosen) > 1 else None
     if reason:
-        raise ValueError(f"{reason} Play each phase in a separate process: `python scripts/run_phases.py RECIPE`.")
+        command = f"python {script_line()}".replace("run_rounds.py", "run_phases.py", 1)
+        raise ValueError(f"{reason} Play each phase in a separate process: `{command}`.")
     return chosen
 
 

@@ -1,6 +1,7 @@
 """Describes the state of a run's folder, without loading any model, and even while another process plays."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.read import EXPECTED_ALERTS
+from pvg_hf.run.lock import find_holder
 from pvg_hf.run.resume import TRAINING, check_same_recipe
-from pvg_hf.run.schedule import PhaseKey, partial_of, read_record, schedule, unfinished
+from pvg_hf.run.schedule import EXPECTED_ALERTS, PhaseKey, partial_of, read_record, schedule, unfinished
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -57,7 +58,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
             Command line of the script without the launcher, which is taken from the run's last start.
 
     Returns:
-        `str`: lines of at most 80 columns, except for paths.
+        `str`: lines of at most 80 columns, except for paths and for commands, which are not broken.
     """
     folder = RunFolder.of(recipe)
     # With the launcher of the last start, as another number of processes could not resume a training phase.
@@ -74,7 +75,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
         lines += ["", *_wrap(f"Problem: {problem}")]
     for note in _unchecked_note(unchecked_phases(recipe, folder)):
         lines += ["", *_wrap(note)]
-    return "\n".join([*lines, "", *_next_note(phases, command)])
+    return "\n".join([*lines, "", *_next_note(recipe, phases, find_holder(folder.root), command)])
 
 
 def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | None = None) -> PhaseStatus:
@@ -163,7 +164,7 @@ def _table(phases: list[PhaseStatus]) -> Iterator[str]:
     for phase in phases:
         seconds = "" if phase.seconds is None else show_seconds(phase.seconds)
         left = f"{phase.key!s:<{CELLS[0]}}{phase.state:<{CELLS[1]}}{seconds:>{CELLS[2] - 2}}  "
-        first, *more = wrap(phase.text, WIDTH - sum(CELLS), break_long_words=False, break_on_hyphens=False) or [""]
+        first, *more = _wrap_line(phase.text, WIDTH - sum(CELLS)) or [""]
         yield f"{left}{first}".rstrip()
         for line in more:
             yield " " * sum(CELLS) + line
@@ -199,18 +200,24 @@ def _unchecked_note(phases: list[PhaseKey]) -> Iterator[str]:
         )
 
 
-def _next_note(phases: list[PhaseStatus], command: str) -> Iterator[str]:
+def _next_note(recipe: Recipe, phases: list[PhaseStatus], holder: str | None, command: str) -> Iterator[str]:
     unfinished = [phase for phase in phases if phase.state != "finished"]
-    if unfinished:
-        yield f"Next is {unfinished[0].key}. To continue, if no process is playing:"
+    if holder is not None:
+        yield from _wrap(f"It is being played by process {holder}, which ends in order on Ctrl-C or SIGTERM.")
+    elif unfinished:
+        yield f"Next is {unfinished[0].key}. To continue:"
+        yield f"  {command}"
     else:
-        yield "All phases are finished. To play further rounds, give a larger `num_rounds`:"
-    yield f"  {command}"
+        yield "All phases are finished. To play one more round:"
+        yield f"  {command} num_rounds={recipe.num_rounds + 1}"
 
 
 def _wrap(text: str) -> list[str]:
-    return [
-        part
-        for line in text.splitlines()
-        for part in wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)
-    ]
+    return [part for line in text.splitlines() for part in _wrap_line(line, WIDTH)]
+
+
+def _wrap_line(line: str, width: int) -> list[str]:
+    # What stands in backticks may be a command, which can be pasted only as one line.
+    unbroken = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", "\xa0"), line)
+    parts = wrap(unbroken, width, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\xa0", " ") for part in parts]

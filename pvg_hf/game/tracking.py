@@ -10,6 +10,7 @@ from accelerate import PartialState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.commands import delete_command
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.run.folder import RunFolder
@@ -76,4 +77,5 @@ def _run_id(folder: RunFolder) -> str:
     kept = folder.root / "tracking.json"
     if not kept.exists():
         write_json(kept, {"id": secrets.token_hex(4)})
-    return read_json(kept, remedy="Delete it: the trackers then start another run, and the game continues.")["id"]
+    remedy = f"Delete it by `{delete_command(kept)}`: the trackers then start another run, and the game continues."
+    return read_json(kept, remedy=remedy)["id"]

@@ -28,7 +28,10 @@ def find_local_run(source: str | Path) -> RunFolder | None:
     """
     if is_published_name(source) and not Path(source).exists():
         return None
-    folder = RunFolder.find(Path(source))
+    try:
+        folder = RunFolder.find(Path(source))
+    except ValueError as err:
+        raise ValueError(f"{err} A published run is named `org/run`.") from err
     folder.read_recipe()
     return folder
 

@@ -13,6 +13,7 @@ from pvg_hf.config.noise_section import RateSchedule, check_rates
 from pvg_hf.losses import UNBOUNDED_CORRECTIONS
 from pvg_hf.messages.game_clock import TurnPlan
 from pvg_hf.messages.game_modules import GameRules
+from pvg_hf.run.environment import script_line
 from pvg_hf.trainers.common.options import check_options, option
 
 # Arguments of the game, and keys of the recipe's section that set the Trainer's own arguments.
@@ -141,7 +142,7 @@ class StackelbergConfig(TrainingArguments):
         if self.n_gpu > 1:
             raise ValueError(
                 f"One process sees {self.n_gpu} GPUs, and would split each batch over all of them: restrict it to one "
-                "(`CUDA_VISIBLE_DEVICES=0`), or start a process for each by `accelerate launch`."
+                f"(`CUDA_VISIBLE_DEVICES=0`), or start a process for each by `accelerate launch --num_processes {self.n_gpu} {script_line()}`."
             )
         self._check_unrolling()
         if self.noise_seed is None:

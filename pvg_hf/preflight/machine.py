@@ -13,6 +13,7 @@ from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.refusals import refusals
+from pvg_hf.run.environment import script_line
 from pvg_hf.run.folder import RunFolder
 
 
@@ -70,8 +71,8 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
             yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
         if config.is_made and not RunFolder.of(recipe).models.exists():
             yield (
-                f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by `--phase warmup` with "
-                "`recipes/accelerate/multi_gpu.yaml`."
+                f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by "
+                f"`accelerate launch --config_file recipes/accelerate/multi_gpu.yaml {script_line('--phase', 'warmup')}`."
             )
     if recipe.prover.has_critic:
         yield f"`prover.algorithm` is `ppo`, whose critic is not sharded by {launcher}; take `grpo`."

@@ -34,6 +34,7 @@ from pvg_hf.preflight.trainer_settings import (
     check_warmups,
 )
 from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
+from pvg_hf.run.environment import script_line
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.tasks.base import Problem
 
@@ -204,7 +205,7 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
         yield (
             f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
             "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
-            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus}`)."
+            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
         )
 
 

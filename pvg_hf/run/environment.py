@@ -86,7 +86,22 @@ def launcher_for(num_processes: int) -> str:
     return "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
 
 
-def script_line(*, without: Iterable[str] = ()) -> str:
-    """The script that this process runs, with its arguments except the options in `without`."""
+def script_line(*words: str, without: Iterable[str] = ()) -> str:
+    """
+    The script that this process runs with its arguments, quoted for a shell; `scripts/run_rounds.py RECIPE` if it runs none.
+
+    Args:
+        words (`str`):
+            Further arguments.
+        without (`Iterable[str]`, *optional*):
+            Arguments that are left out.
+    """
+    is_script = Path(sys.argv[0]).resolve().parent.name == "scripts"
+    before = sys.argv if is_script else ["scripts/run_rounds.py", "RECIPE"]
     dropped = frozenset(without)
-    return shlex.join(argument for argument in sys.argv if argument not in dropped)
+    return shlex.join([*(word for word in before if word not in dropped), *words])
+
+
+def command_line() -> str:
+    """The command that started this process: the launcher and the [`script_line`]."""
+    return f"{launcher()} {script_line()}"

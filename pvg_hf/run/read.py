@@ -35,11 +35,6 @@ _NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "
 
 _MENDED_AT_START = "Start the run again with its command: this rewrites the file."
 
-EXPECTED_ALERTS = {
-    "goodharting": "The sneaky role is trained for goodharting: the alert says when the verifier began to give way."
-}
-"""Kinds of alerts that a good game has too, each with a sentence that says so."""
-
 COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
 
 

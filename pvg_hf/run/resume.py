@@ -1,17 +1,18 @@
 """Checks whether a run may be resumed with a recipe, its problems and a number of processes."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.run.environment import launcher_for
 from pvg_hf.run.file_names import pool_test_file
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import begun_phases, partial_of, read_record, unfinished
+from pvg_hf.run.schedule import PhaseKey, begun_phases, partial_of, read_record, unfinished
 
 if TYPE_CHECKING:
     from pvg_hf.data.problems import GameProblems
@@ -39,13 +40,25 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
     """
     if folder.recipe.exists():
         stored = folder.read_recipe()
-        is_begun = bool(begun_phases(stored, folder))
+        begun = begun_phases(stored, folder)
         try:
-            check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
+            check_unchanged(stored, recipe, num_begun=_num_begun(begun))
         except ValueError as err:
-            if is_begun:
+            finished = [key for key in begun if key.target(folder).exists()]
+            if not finished:
+                raise ValueError(
+                    f"{err} Nothing is finished yet: to begin with this recipe, delete the folder by "
+                    f"`{delete_command(folder.root)}`."
+                ) from err
+            if not _is_unchanged(stored, recipe, num_begun=_num_begun(finished)):
                 raise
-            raise ValueError(f"{err} Nothing was played yet: delete {folder.root} to begin with this recipe.") from err
+            partial = " && ".join(
+                delete_command(partial_of(key.target(folder))) for key in begun if key not in finished
+            )
+            raise ValueError(
+                f"{err} Nothing of round {_num_begun(finished)} is finished: to play it with this recipe, delete what there is "
+                f"of it by `{partial}`, and give the same command."
+            ) from err
 
 
 def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
@@ -98,10 +111,18 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     if lines:
         raise ValueError(
             f"The run `{recipe.name}` was started with another recipe:\n" + "\n".join(lines) + "\n"
-            "Resume it with the recipe in its folder, or give this one another `name`. Rounds that have not started, here "
-            f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
-            "started once it has a folder, even an unfinished one (`.round-NNN.partial`)."
+            f"Resume it with the recipe in its folder by `{play_command(RunFolder.of(recipe).root)}`, or give this one another "
+            f"`name`. Rounds that have not started, here from {num_begun} on, may be changed by overrides, such as "
+            f"`rounds.{num_begun}.prover.beta=0.1`."
         )
+
+
+def _is_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> bool:
+    try:
+        check_unchanged(stored, recipe, num_begun=num_begun)
+    except ValueError:
+        return False
+    return True
 
 
 def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProblems") -> None:
@@ -145,7 +166,8 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
             raise ValueError(
                 f"Phase `{key}` was started by {record.num_processes} process(es) and cannot resume in {num_processes}: its "
                 f"batches and checkpoints are those of {record.num_processes}. Start it by "
-                f"`{launcher_for(record.num_processes)}`, or delete {partial} to play the phase from its beginning."
+                f"`{play_command(folder.root, launcher=launcher_for(record.num_processes))}`. To play the phase from its "
+                f"beginning, delete what there is of it: `{delete_command(partial)}`."
             )
 
 
@@ -196,9 +218,9 @@ def _differs_in_paths_alone(before: Any, now: Any) -> bool:
     return before == NOT_PUBLISHED
 
 
-def _num_begun(folder: RunFolder, recipe: Recipe) -> int:
-    begun = [key.round_index for key in begun_phases(recipe, folder) if key.round_index is not None]
-    return max(begun, default=-1) + 1
+def _num_begun(phases: Iterable[PhaseKey]) -> int:
+    """Number of rounds that these phases belong to, from the first one on."""
+    return max((key.round_index for key in phases if key.round_index is not None), default=-1) + 1
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

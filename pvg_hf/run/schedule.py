@@ -33,6 +33,12 @@ ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
 _PHASES = ("warmup", "bootstrap", *ROUND_PHASES)
 
 
+EXPECTED_ALERTS = {
+    "goodharting": "The sneaky role is trained for goodharting: the alert says when the verifier began to give way."
+}
+"""Kinds of alerts that a good game has too, each with a sentence that says so."""
+
+
 @dataclass(frozen=True)
 class PhaseKey:
     """
@@ -117,7 +123,7 @@ def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
     if rounds and wanted.round_index is None:
         return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
     if rounds:
-        return f"Its rounds are 0 to {rounds[-1]}; set a larger `num_rounds` for more."
+        return f"Its rounds are 0 to {rounds[-1]}; for this one, give `num_rounds={wanted.round_index + 1}`, too."
     return suggest(wanted.name, sorted({key.name for key in phases}))
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import PLAIN
+from pvg_hf.core.commands import delete_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
@@ -221,5 +222,9 @@ def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _read(recipe: Recipe, folder: SweepFolder) -> dict[Cell, dict[str, Any]]:
     files = {cell: folder.result(cell) for cell in list_cells(recipe)}
-    advice = "Delete it and run the sweep again: the cell is then measured again."
-    return {cell: read_json(file, remedy=advice) for cell, file in files.items() if file.exists()}
+    advice = "Delete it by `{}` and run the sweep again: the cell is then measured again."
+    return {
+        cell: read_json(file, remedy=advice.format(delete_command(file)))
+        for cell, file in files.items()
+        if file.exists()
+    }

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from datasets import Dataset, Value
 
+from pvg_hf.core.commands import script_command
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.base import Problem, Split, Task, read_problems
@@ -118,8 +119,8 @@ def read_solver_solutions(path: Path) -> dict[str, str]:
     """
     if not path.is_file():
         raise ValueError(
-            f"There is no file of a solver's solutions at {path}; `python scripts/translate_solutions.py solve RUN FILE` "
-            "writes one."
+            f"There is no file of a solver's solutions at {path}; "
+            f"`{script_command('translate_solutions', 'solve', 'RUN', path)}` writes one, where RUN is the solver's run."
         )
     found: dict[str, str] = {}
     for place, row in iterate_json_rows(path):

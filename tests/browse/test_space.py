@@ -129,7 +129,7 @@ def test_a_published_run_is_named(tmp_path):
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path, run, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"org/run.*recipe\.yaml"):
+    with pytest.raises(ValueError, match=r"(does not exist|recipe\.yaml).*`org/run`"):
         build_space(run, tmp_path / "space")
 
 

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from pvg_hf.config.trust import write_origin
 from pvg_hf.evaluation.selective import AnswerRules
 from pvg_hf.game.answerer import Answerer
 from tests.support.game_runs import forget_digests
@@ -123,5 +124,6 @@ def test_a_round_without_weights_is_refused(tmp_path, reference):
     shutil.copytree(reference.root, tmp_path / "game")
     for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):
         weights.unlink()
-    with pytest.raises(ValueError, match=r"weights .*round 0; .*\[1\].*RUN 0`"):
+    write_origin(tmp_path / "game", "ana/game", 1)
+    with pytest.raises(ValueError, match=r"weights .*round 0; .*\[1\].*pull_round\.py ana/game 0`"):
         Answerer.from_run(tmp_path / "game", round_index=0)

@@ -1,6 +1,7 @@
 """The status of a run, read from folders as the game, crashes and other processes leave them."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.damage import find_damage
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.lock import locked
 from pvg_hf.run.schedule import PhaseKey, schedule, seal_phase
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
@@ -181,7 +183,17 @@ def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):
     assert "9 of 9 phases, in 9.8 min" in text  # 9 x 65 s
     assert "All phases are finished." in text
     assert "Problem" not in text
-    assert text.endswith(f"  python {SCRIPT_LINE}")
+    assert text.endswith(f"  python {SCRIPT_LINE} num_rounds=3")
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_run_that_is_being_played_is_not_to_be_continued(is_finished, recipe, folder):
+    finish(folder, *map(str, schedule(recipe) if is_finished else ["bootstrap"]))
+    with locked(folder.root, is_main=True):
+        text = describe_status(recipe, SCRIPT_LINE)
+        assert f"played by process {os.getpid()} on {os.uname().nodename}" in " ".join(text.split())
+        assert SCRIPT_LINE not in text
+    assert SCRIPT_LINE in describe_status(recipe, SCRIPT_LINE)
 
 
 def test_phases_of_an_older_version_are_reported(recipe, folder):
@@ -218,6 +230,7 @@ def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
     assert "base.parquet is missing." in status.text
     assert f"Delete the folder {folder.pool(-1)}" in status.text
     text = describe_status(recipe, SCRIPT_LINE)
+    assert f"`rm -r {folder.pool(-1)} && python scripts/run_rounds.py {folder.recipe}" in text  # not broken
     assert row(text, "bootstrap")[1] == "damaged"
     assert "Next is bootstrap." in text
 

@@ -1,5 +1,6 @@
 import logging
 import re
+import shlex
 import shutil
 from dataclasses import asdict
 from functools import partial
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.commands import play_command
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines, seal
 from pvg_hf.core.roles import Role
@@ -65,22 +67,28 @@ def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
     begun = folder.root / "verifier" / ".round-001.partial"
     begun.mkdir()
     changed = load_recipe(game(rounds={1: {"verifier": {"max_steps": 99}}}))
-    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now"):
+    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now") as caught:
         check_same_recipe(folder, changed)
+    assert f"`rm -r {begun}`" in str(caught.value)
     begun.rmdir()
     check_same_recipe(folder, changed)
 
 
 def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, reference):
-    """The error's advice works: delete the unfinished folder and override the round."""
+    """The error's advice works as it is printed."""
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
     begun = folder.root / "verifier" / ".round-001.partial"
-    with pytest.raises(ValueError, match=rf"delete {begun} .*`rounds\.1\.verifier\.max_steps=16`"):
+    with pytest.raises(DegenerateVerifierError) as caught:
         play(load_recipe(game(**strict)), phase="verifier", round_index=1)
+    delete, again = map(shlex.split, re.search("`(rm .*?)`", str(caught.value))[1].split(" && "))
+    assert delete == ["rm", "-r", str(begun)]
+    assert again[:3] == ["python", "scripts/run_rounds.py", str(folder.recipe)]
+    assert again[-1] == "rounds.1.verifier.max_steps=16"
     shutil.rmtree(begun)
-    play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 3}}})), phase="verifier", round_index=1)
-    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 3
+    looser = "rounds.1.watchdogs.min_pair_accuracy=0"
+    play(load_recipe(again[2], [*again[3:], looser]), phase="verifier", round_index=1)
+    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 16
 
 
 def test_a_run_whose_problems_the_task_no_longer_has_is_not_resumed(tmp_path, game, reference, monkeypatch):
@@ -153,8 +161,8 @@ def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path
         play(load_recipe(game()))
     assert str(caught.value) == (
         f"Phase `round-001/{phase}` was started by 2 process(es) and cannot resume in 1: its batches and checkpoints are "
-        f"those of 2. Start it by `accelerate launch --num_processes 2`, or delete {begun} to play the phase from its "
-        "beginning."
+        f"those of 2. Start it by `{play_command(folder.root, launcher='accelerate launch --num_processes 2')}`. To play the "
+        f"phase from its beginning, delete what there is of it: `rm -r {begun}`."
     )
 
 
@@ -316,7 +324,9 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
 def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/prover")
     truncate(folder.verifier(0) / "config.json")
-    with pytest.raises(ValueError, match=f"Delete the folder {folder.verifier(0)} "):
+    with pytest.raises(
+        ValueError, match=f"`rm -r {folder.verifier(0)} && python scripts/run_rounds.py {folder.recipe} "
+    ):
         play(load_recipe(game()), phase="verifier", round_index=0)
     shutil.rmtree(folder.verifier(0))
     play(load_recipe(game()), phase="verifier", round_index=0)

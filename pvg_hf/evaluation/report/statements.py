@@ -13,7 +13,8 @@ from pvg_hf.evaluation.verifier_verdict import (
     read_change,
     verifier_statements,
 )
-from pvg_hf.run.read import EXPECTED_ALERTS, RoundData, RunData
+from pvg_hf.run.read import RoundData, RunData
+from pvg_hf.run.schedule import EXPECTED_ALERTS
 
 
 def describe_progress(run: RunData) -> str:

@@ -1,0 +1,35 @@
+"""Complete commands for messages, quoted for a shell: what they advise can be pasted."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+
+def script_command(script: str, *words: str | Path, launcher: str = "python") -> str:
+    """Return the command that runs `scripts/SCRIPT.py` with arguments."""
+    return f"{launcher} {shlex.join([f'scripts/{script}.py', *map(str, words)])}"
+
+
+def play_command(run: Path, *words: str, launcher: str = "python") -> str:
+    """
+    Return the command that plays or resumes the run in a folder, by the recipe in it.
+
+    Args:
+        run (`Path`):
+            The run's folder.
+        words (`str`):
+            Further arguments, such as `prover.beta=0.1` or `--plan`.
+        launcher (`str`, defaults to `"python"`):
+            Command that starts the script.
+    """
+    # A run that was moved, or pulled to another place, has a recipe with the old one.
+    place = str(run.parent)
+    setting = place if re.fullmatch(r"[\w./-]+", place) else json.dumps(place, ensure_ascii=False)  # read as YAML
+    moved = [] if place == "runs" else [f"output_dir={setting}"]
+    return script_command("run_rounds", run / "recipe.yaml", *moved, *words, launcher=launcher)
+
+
+def delete_command(path: Path) -> str:
+    """Return the command that deletes a file or a folder."""
+    return f"rm -r {shlex.quote(str(path))}"
