@@ -1,5 +1,7 @@
 """The devices that a game runs on."""
 
+import logging
+import os
 from dataclasses import dataclass, replace
 
 import torch
@@ -7,10 +9,24 @@ from accelerate import PartialState
 
 from pvg_hf.models.sources import has_bfloat16, resolve_dtype
 
+logger = logging.getLogger(__name__)
+
 
 def join_processes(device: str) -> PartialState:
     """Return the state of the launcher's processes, on the devices that a recipe's `device` selects."""
+    ignore_accelerate_variable("ACCELERATE_MIXED_PRECISION")
+    ignore_accelerate_variable("ACCELERATE_DYNAMO_BACKEND")
     return PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
+
+
+def ignore_accelerate_variable(name: str) -> None:
+    """Set a variable to `no`, with a warning if it has another value: accelerate would follow it, whoever has set it."""
+    value = os.environ.get(name, "no")
+    if value.lower() != "no":
+        logger.warning(
+            "%s=%s is ignored: settings decide (`bf16`, `fp16` and `torch_compile` of a trainer).", name, value
+        )
+        os.environ[name] = "no"
 
 
 @dataclass(frozen=True)

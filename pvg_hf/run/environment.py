@@ -6,8 +6,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.versions import installed_versions
@@ -60,7 +63,18 @@ def is_launched() -> bool:
 
 def is_by_accelerate() -> bool:
     """Whether `accelerate launch` started this process."""
-    return "ACCELERATE_MIXED_PRECISION" in os.environ  # `accelerate launch` always sets it
+    # It always sets the variable, which may also come from a shell or from an outer process.
+    names = {Path(word).name.split(".")[0] for word in _parent_command()[:3]}
+    return "ACCELERATE_MIXED_PRECISION" in os.environ and not names.isdisjoint({"accelerate", "accelerate-launch"})
+
+
+@cache
+def _parent_command() -> list[str]:
+    """Command line of the parent process at the first call: the launcher may end before this process."""
+    try:
+        return psutil.Process(os.getppid()).cmdline()
+    except psutil.Error:  # it has ended, or belongs to another user
+        return []
 
 
 def is_alone() -> bool:

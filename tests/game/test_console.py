@@ -13,7 +13,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.game.console import ScriptParser, _make_handler, shows_progress
-from pvg_hf.run.environment import has_default_threads, launcher, launcher_for, script_line
+from pvg_hf.run.environment import has_default_threads, is_by_accelerate, launcher, launcher_for, script_line
 
 
 class Terminal(io.StringIO):
@@ -116,7 +116,28 @@ def test_a_launcher_is_detected_by_its_environment_variables(environment, named,
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("pvg_hf.run.environment._parent_command", lambda: ["python", "bin/accelerate", "launch"])
     assert launcher() == named
+
+
+@pytest.mark.parametrize(
+    ("parent", "is_launcher"),
+    [
+        (["/usr/bin/python3", "/usr/local/bin/accelerate", "launch", "game.py"], True),
+        (["python", "-m", "accelerate.commands.launch", "game.py"], True),
+        (["/usr/bin/python3", "/usr/local/bin/accelerate-launch", "game.py"], True),
+        (["-bash"], False),
+        (["bash", "-c", "python game.py; accelerate launch game.py"], False),
+        ([], False),
+    ],
+)
+def test_a_variable_of_accelerate_is_no_launcher(parent, is_launcher, monkeypatch):
+    """A shell may have set it, or an outer process."""
+    monkeypatch.setattr("pvg_hf.run.environment._parent_command", lambda: parent)
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert is_by_accelerate() == is_launcher
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION")
+    assert not is_by_accelerate()
 
 
 def test_several_processes_need_a_launcher():
@@ -137,6 +158,7 @@ def test_the_single_thread_set_by_the_launcher_is_detected(environment, expected
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("pvg_hf.run.environment._parent_command", lambda: ["python", "bin/accelerate", "launch"])
     assert has_default_threads() == expected
 
 

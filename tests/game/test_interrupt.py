@@ -186,6 +186,7 @@ def test_a_request_is_answered_at_once(environment, number, is_launcher_named, m
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("pvg_hf.run.environment._parent_command", lambda: ["python", "bin/accelerate", "launch"])
     with StopRequest().listening():
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)  # as a launcher passes it on

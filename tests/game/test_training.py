@@ -4,6 +4,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import training
 from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest_checkpoint
+from tests.support.game_runs import check_same_so_far
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,15 @@ def test_checkpoints_are_ordered_by_number(tmp_path):
     assert newest_checkpoint(tmp_path / "nowhere") is None
     (tmp_path / "checkpoint-9").mkdir()
     assert newest_checkpoint(tmp_path) is None
+
+
+def test_variables_of_accelerate_change_no_training(play_phase, reference, monkeypatch, caplog):
+    variables = {"ACCELERATE_MIXED_PRECISION": "bf16", "ACCELERATE_DYNAMO_BACKEND": "inductor"}
+    for name, value in {**variables, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4"}.items():
+        monkeypatch.setenv(name, value)
+    check_same_so_far(play_phase("verifier", 0), reference)
+    for name, value in variables.items():
+        assert caplog.text.count(f"{name}={value} is ignored") == 1
 
 
 def test_steps_are_recorded_with_all_documented_figures(reference):

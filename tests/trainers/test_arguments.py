@@ -9,6 +9,8 @@ from pvg_hf import load_recipe
 from pvg_hf.config.fields import Decides, marked_arguments
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.trainers.arguments import TrainerRun, prover_settings, recipe_keys, score_settings, verifier_settings
+from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 RUN = TrainerRun(Path("checkpoints"), Hardware.here("cpu"))
 
@@ -84,3 +86,11 @@ def test_computed_arguments_are_set(trainer):
     elsewhere = {"kl_coef", "evaluate_prompt", "judge_prompt", "chat_template_kwargs"}  # another name; the prompts
     assert computed
     assert computed - elsewhere <= set(settings_of(recipe, trainer))
+
+
+@pytest.mark.parametrize("config", [NoisyRewardConfig, ProverGRPOConfig])
+@pytest.mark.parametrize("value", ["bf16", "fp16"])
+def test_a_variable_of_accelerate_does_not_decide_the_precision(value, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", value)
+    args = config(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    assert (args.mixed_precision, args.bf16, args.fp16) == ("no", False, False)

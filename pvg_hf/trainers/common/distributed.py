@@ -10,6 +10,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from trl.models import unwrap_model_for_generation
 
+from pvg_hf.models.hardware import ignore_accelerate_variable
 from pvg_hf.models.prover_model import merged_adapter
 from pvg_hf.models.sources import has_bfloat16
 
@@ -75,6 +76,7 @@ def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     Call this before the arguments' own `__post_init__`, in a class with `None` as the default of
     `gradient_checkpointing`.
     """
+    ignore_accelerate_variable("ACCELERATE_MIXED_PRECISION")  # `bf16` and `fp16` say it
     has_gpu = torch.cuda.is_available() and not args.use_cpu
     if args.bf16 is None:
         args.bf16 = has_gpu and has_bfloat16() and not args.fp16
