@@ -19,6 +19,7 @@ from pvg_hf.trainers.common.distributed import (
     silence_old_checkpointing_names,
 )
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
+from pvg_hf.trainers.common.last_step import LastStepMixin
 from pvg_hf.trainers.common.model_card import ModelCardMixin
 
 logger = get_logger(__name__)
@@ -40,7 +41,7 @@ TAKEN_COLUMNS = frozenset(
 """Columns that a dataset for GRPO cannot have, since TRL passes columns to reward functions by their names."""
 
 
-class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
+class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
     """
     Base class of the trainers for provers and for score verifiers.
 

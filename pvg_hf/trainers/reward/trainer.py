@@ -26,6 +26,7 @@ from pvg_hf.models.score_head import (
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
+from pvg_hf.trainers.common.last_step import LastStepMixin
 from pvg_hf.trainers.common.model_card import ModelCardMixin
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
@@ -53,7 +54,7 @@ from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pair
 logger = get_logger(__name__)
 
 
-class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
+class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
     """
     Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can
     inject label noise and correct the loss for it.

@@ -133,16 +133,17 @@ def test_a_pair_keeps_its_number_when_others_are_filtered(tmp_path, words):
 
 
 @pytest.mark.parametrize("resample", ["epoch", "step"])
-def test_resumed_training_equals_uninterrupted_training(tmp_path, words, resample):
+@pytest.mark.parametrize("step", [3, 5], ids=["a step", "the last step, within an epoch"])
+def test_resumed_training_equals_uninterrupted_training(tmp_path, words, step, resample):
     def build(name):
-        settings = {"save_strategy": "steps", "save_steps": 3, "max_steps": 4, "per_device_train_batch_size": 4}
+        settings = {"save_strategy": "steps", "save_steps": 3, "max_steps": 5, "per_device_train_batch_size": 4}
         noise = {"noise_resample": resample, "noise_rho0": 0.3, "noise_rho1": 0.3}
         return verifier_trainer(tmp_path / name, token_pairs(8), words, **settings, **noise)
 
     whole = build("whole")
     whole.train()
     resumed = build("resumed")
-    resumed.train(resume_from_checkpoint=str(Path(whole.args.output_dir) / "checkpoint-3"))
+    resumed.train(resume_from_checkpoint=str(Path(whole.args.output_dir) / f"checkpoint-{step}"))
     for name, weight in weights_of(whole.model).items():
         assert resumed.model.get_parameter(name).equal(weight), name
     assert flips(resumed) == flips(whole)
