@@ -87,6 +87,11 @@ class CountsCallback(StepFigures):
         self.scorer = scorer
         self._known: Counter[str] = Counter()
 
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.log_history:  # an evaluation of the last step may just have been made
+            last = Counter(self.step_figures(state))
+            state.log_history[-1].update({name: state.log_history[-1].get(name, 0) + last[name] for name in last})
+
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         counts = count_over_processes(self.scorer)
         new = dict(counts - self._known)  # keeps only counts that increased

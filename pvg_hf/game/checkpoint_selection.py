@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
@@ -28,6 +30,8 @@ from pvg_hf.trainers.common.distributed import ready_to_sample
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
+
+SELECTION = "heldout/selection"  # figure by which checkpoints are compared
 
 
 class BestHelpfulCallback(StepFigures):
@@ -77,24 +81,34 @@ class BestHelpfulCallback(StepFigures):
 
     def on_train_begin(self, args, state, control, **kwargs):
         for entry in state.log_history:  # steps before the checkpoint that training resumes from
-            for key in ("start/selection", "heldout/selection"):
+            for key in ("start/selection", SELECTION):
                 self._improves(entry.get(key))
         if state.global_step == 0:
             start = self._judge()
-            self._improves(start["heldout/selection"])
+            self._improves(start[SELECTION])
             self._start = {key.replace("heldout/", "start/"): value for key, value in start.items()}
             self._keep(0)
+        elif self._is_due(state) and SELECTION not in state.log_history[-1]:  # a stop has cut the evaluation short
+            state.log_history[-1].update(self._judge())
+            if self._improves(state.log_history[-1][SELECTION]):
+                self._keep(state.global_step)
 
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
-        is_last = state.global_step == state.max_steps or self.is_over()
+        figures, self._start = self._start, {}  # in the line of the first step
+        if self._is_due(state):
+            # After an interruption `StopCallback` ends the training, and the evaluation is made when it resumes.
+            with suppress(GameInterrupted):
+                figures = {**figures, **self._judge()}
+        return figures
+
+    def _is_due(self, state: TrainerState) -> bool:
         # `is_over` is known here because the stop rule's callback comes before this one.
-        is_due = is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
-        start, self._start = self._start, {}  # in the line of the first step
-        return {**start, **(self._judge() if is_due else {})}
+        is_last = state.global_step == state.max_steps or self.is_over()
+        return is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         super().on_log(args, state, control, logs, **kwargs)
-        if self._improves(logs.get("heldout/selection")):
+        if self._improves(logs.get(SELECTION)):
             self._keep(state.global_step)
 
     def on_train_end(self, args, state, control, **kwargs):
@@ -142,9 +156,8 @@ class BestHelpfulCallback(StepFigures):
         seed = self.context.seed("heldout")  # the same draws at every step, so that checkpoints are comparable
         with ready_to_sample(self.trainer):
             written = sample_everywhere(
-                processes,
+                self.context,
                 sampler,
-                self.context.problems,
                 problems,
                 Role.HELPFUL,
                 make_rng=partial(derive_rng, seed),
@@ -163,7 +176,8 @@ class BestHelpfulCallback(StepFigures):
             for sample in samples
         ]
         labels = self._observe(rows, graded)  # on all processes, which may share the checker's work
-        figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
+        with self.context.stop.sharing():
+            figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
 
     def _observe(self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade]) -> list[int | None]:
@@ -203,7 +217,7 @@ class BestHelpfulCallback(StepFigures):
             "heldout/accuracy": correct.float().mean().item(),
             "heldout/score": scores.mean().item(),
             "heldout/score_correct": _mean(scores[correct & judged]),
-            "heldout/selection": _mean(rewards[has_label]),
+            SELECTION: _mean(rewards[has_label]),
         }
         if self.labels is not None:
             figures["heldout/score_observed_correct"] = _mean(scores[observed & judged])

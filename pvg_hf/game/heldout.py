@@ -104,9 +104,10 @@ def score_heldout(
             `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
     pairs = heldout.pairs
-    rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
-    # (num_pairs,) each.
-    chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
+    with context.stop.sharing():  # every process scores everything
+        rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
+        # (num_pairs,) each.
+        chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = scored_rows(rows)
     known, labels = _deciding_labels(context, verifier, answered)
@@ -127,7 +128,7 @@ def score_heldout(
         probability = {"slope": line.slope, "intercept": line.intercept}
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
         write_json(verifier / CALIBRATION, calibration)
-    counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
+    counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}
     if is_observed:
         counts["verifier/observed/heldout_pair_accuracy"] = decisive.value
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})

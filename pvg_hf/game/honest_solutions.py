@@ -44,9 +44,8 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
         return [_first_correct(task, *drawn) for drawn in zip(written, grades, strict=True)]
 
     found = sample_everywhere(
-        context.processes,
+        context,
         sampler,
-        context.problems,
         problems,
         Role.HELPFUL,
         make_rng=lambda problem_id, number: derive_rng(seed, problem_id, number),

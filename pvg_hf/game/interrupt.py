@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.game.console import is_main_process
 from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
@@ -35,10 +36,15 @@ class StopRequest:
 
     `accelerate launch` does not forward signals to a single process, but ends. A launched process that has lost its parent
     therefore counts as asked to stop.
+
+    Attributes:
+        has_interrupted (`bool`):
+            Whether [`check`] has raised its error.
     """
 
     def __init__(self) -> None:
         self._asked_at: float | None = None
+        self.has_interrupted = False
         self._launcher = os.getppid() if is_launched() else None
 
     def is_asked(self) -> bool:
@@ -61,7 +67,22 @@ class StopRequest:
             GameInterrupted: in this case, on all processes.
         """
         if self.is_asked():
+            self.has_interrupted = True
             raise GameInterrupted
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """
+        Do this process's share of some work within the block, which ends between two tokens or batches if it was asked to stop.
+
+        Nothing in the block may wait for other processes.
+
+        Raises:
+            GameInterrupted: after the block, on all processes, if any of them was asked to stop.
+        """
+        with suppress(GameInterrupted), stoppable(self.check_alone):
+            yield
+        self.check()
 
     def check_alone(self) -> None:
         """

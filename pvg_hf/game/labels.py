@@ -1,8 +1,9 @@
 """Labels shown to the players: clean, randomly flipped, or from an imperfect checker."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recal
 from pvg_hf.noise.verdicts import Verdict
 
 Row = dict[str, Any]
+
+ROWS_PER_BATCH = 64  # rows that are graded or labelled before the next question whether to stop
 
 CHECKED = frozenset({Outcome.VERIFIED, Outcome.PROOF_INVALID})  # failed solutions are not checked
 
@@ -180,14 +183,11 @@ class LabelSource:
         return verdicts
 
 
-def iterate_labelled(source: LabelSource, rows: Iterator[Row], size: int = 1024) -> Iterator[list[Row]]:
-    """Yield rows of the pool in batches, with their labels."""
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == size:
+def iterate_labelled(context: PhaseContext, rows: Iterable[Row], source: LabelSource | None) -> Iterator[list[Row]]:
+    """Yield rows of the pool in batches, with labels from `source`, if any; a stop ends after the current batch."""
+    left = iter(rows)
+    while batch := list(islice(left, ROWS_PER_BATCH)):
+        context.stop.check()
+        if source is not None:
             source.label(batch)
-            yield batch
-            batch = []
-    source.label(batch)
-    yield batch
+        yield batch

@@ -1,27 +1,31 @@
 """Mints solutions: a prover writes them, the task grades them, the verifier scores them, and noise is added to labels."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
 from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.core.files import remove, write_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.pool import write_pool
-from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.labels import LabelSource
-from pvg_hf.sampling import Sample, Sampler, iterate_samples
+from pvg_hf.game.labels import LabelSource, iterate_labelled
+from pvg_hf.run.file_names import BATCHES
+from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer
 
@@ -56,7 +60,7 @@ class WriteJob:
 
 def write_solutions(
     context: PhaseContext,
-    path,
+    path: Path,
     jobs: list[WriteJob],
     sampler: Sampler,
     scorer: Scorer | None = None,
@@ -66,38 +70,52 @@ def write_solutions(
     Write the solutions of `jobs` to one Parquet file.
 
     All processes share the work, and the main process writes the file. Labels come from `labels`; without it they are clean.
+    Each batch is kept on the disk until the phase ends ([`forget_batches`]), so that a phase that was stopped samples and
+    scores only the others.
 
     Returns:
         `int`: number of rows.
     """
-    rows = _chunks(context, jobs, sampler, scorer, labels)
+    rows = iterate_labelled(context, _sampled_rows(context, path, jobs, sampler, scorer), labels)
     if context.processes.is_main_process:
         return write_pool(path, rows, solution_features(context.problems.task))
-    return sum(len(chunk) for chunk in rows)
+    return sum(len(batch) for batch in rows)
 
 
-def _chunks(
-    context: PhaseContext, jobs: list[WriteJob], sampler: Sampler, scorer: Scorer | None, labels: LabelSource | None
-) -> Iterator[list[Row]]:
+def count_scored(output: Path) -> Counter[str]:
+    """Sum the counts of the scorer, such as truncated inputs, over all batches of a phase in its folder `output`."""
+    counts: Counter[str] = Counter()
+    for file in sorted(output.glob(f"{BATCHES}/*/*.json")):
+        counts.update(read_json(file))
+    return counts
+
+
+def forget_batches(context: PhaseContext, output: Path) -> None:
+    """Delete the batches of a phase whose files are complete."""
+    context.processes.wait_for_everyone()
+    if context.processes.is_main_process:
+        remove(output / BATCHES)
+
+
+def _sampled_rows(
+    context: PhaseContext, path: Path, jobs: list[WriteJob], sampler: Sampler, scorer: Scorer | None
+) -> Iterator[Row]:
     total = sum(len(context.problems.parts[job.part]) for job in jobs)
     is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
         for job in jobs:
             problems = context.problems.parts[job.part]
             for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
-                context.stop.check()  # a stop loses at most the solutions of this phase, which is minted again
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
-                rows = _write_chunk(context, job, chunk, sampler, scorer)
-                if labels is not None:
-                    labels.label(rows)
-                yield rows
+                kept = path.parent / BATCHES / f"{path.stem}-{job.part}-{start:06d}"
+                yield from _write_chunk(context, job, chunk, sampler, scorer, kept)
                 bar.update(len(chunk))
 
 
 def _write_chunk(
-    context: PhaseContext, job: WriteJob, problems: Dataset, sampler: Sampler, scorer: Scorer | None
+    context: PhaseContext, job: WriteJob, problems: Dataset, sampler: Sampler, scorer: Scorer | None, kept: Path
 ) -> list[Row]:
-    """Rows of a chunk in the order of the problems, gathered from all processes."""
+    """Rows of a chunk in the order of the problems, gathered from all processes; its batches are kept in the folder `kept`."""
     problems = problems.to_list()
     stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
 
@@ -115,40 +133,52 @@ def _write_chunk(
         _score(rows, scorer)
         return rows
 
+    def recall(number: int, draw: Callable[[], list[list[Row]]]) -> list[list[Row]]:
+        file = kept / f"{number:04d}.parquet"
+        if not file.exists():
+            known = Counter() if scorer is None else Counter(scorer.counts)
+            rows = [row for rows in draw() for row in rows]
+            if scorer is not None:
+                write_json(file.with_suffix(".json"), {name: scorer.counts[name] - known[name] for name in known})
+            # Last, because it marks the batch as kept.
+            write_pool(file, [rows], solution_features(context.problems.task))
+        rows = load_pool(file).to_list()
+        return [rows[start : start + job.num_samples] for start in range(0, len(rows), job.num_samples)]
+
     found = sample_everywhere(
-        context.processes,
+        context,
         sampler,
-        context.problems,
         problems,
         job.role,
         make_rng=make_rng,
         num_samples=job.num_samples,
         finish=finish,
+        recall=recall,
     )
     return [row for rows in found for row in rows]
 
 
 def sample_everywhere(
-    processes: PartialState,
+    context: PhaseContext,
     sampler: Sampler,
-    problems: GameProblems,
     asked: Sequence[Row],
     role: Role,
     *,
     make_rng: Callable[[str, int], np.random.Generator],
     num_samples: int,
     finish: Callable[[list[int], list[list[Sample]]], list] = lambda indices, samples: samples,
+    recall: Callable[[int, Callable[[], list]], list] = lambda number, draw: draw(),
 ) -> list:
     """
     Sample solutions to problems on all processes; each process takes a share of the batches.
 
+    Batches are the same for any number of processes, and so are their last bits.
+
     Args:
-        processes ([`~accelerate.PartialState`]):
-            State of the processes, all of which must call this with the same problems.
+        context ([`PhaseContext`]):
+            Context of the phase. All processes must call this with the same problems.
         sampler ([`~pvg_hf.sampling.Sampler`]):
             Sampler of the prover.
-        problems ([`GameProblems`]):
-            The game's problems, which have the prompts.
         asked (`Sequence[dict]`):
             The problems to solve.
         role ([`Role`]):
@@ -161,19 +191,28 @@ def sample_everywhere(
         finish (`Callable`, *optional*):
             `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
             results are the samples.
+        recall (`Callable`, *optional*):
+            `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
 
     Returns:
         `list`: one result per problem, in the order of `asked`, on every process.
-    """
-    prompts = [problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
 
-    def rngs(index: int) -> list[np.random.Generator]:
-        return [make_rng(asked[index]["problem_id"], number) for number in range(num_samples)]
+    Raises:
+        GameInterrupted: if the user asked to stop. The current batch is abandoned.
+    """
+    prompts = [context.problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
+
+    def draw(indices: list[int]) -> list:
+        rngs = [[make_rng(asked[index]["problem_id"], number) for number in range(num_samples)] for index in indices]
+        results = finish(indices, sampler.sample([prompts[index] for index in indices], rngs))
+        context.stop.check_alone()
+        return results
 
     mine: list[tuple[int, Any]] = []
-    share = {"process_index": processes.process_index, "num_processes": processes.num_processes}
-    for indices, samples in iterate_samples(sampler, prompts, rngs, **share):
-        mine += zip(indices, finish(indices, samples), strict=True)
+    share = slice(context.processes.process_index, None, context.processes.num_processes)
+    with context.stop.sharing():
+        for number, indices in list(enumerate(sampler.batches(prompts)))[share]:
+            mine += zip(indices, recall(number, partial(draw, indices)), strict=True)
     return [result for _, result in sorted(gather_object(mine), key=itemgetter(0))]
 
 

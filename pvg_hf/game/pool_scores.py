@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
@@ -23,7 +22,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import POOL_SCORES, pool_test_file
+from pvg_hf.run.file_names import POOL_SCORE_PARTS, POOL_SCORES, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.trainers.prover.trainer import Scorer
@@ -57,7 +56,9 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     limit = context.recipe.evaluation.crossed_rounds
     # The main process looks at the files, because it also writes.
     planned = broadcast_object_list([_plan(folder, number, limit) if processes.is_main_process else None])[0]
-    parts = {key: output / "pool_scores" / f"{round_name(key[0])}-on-{round_name(key[1])}.parquet" for key in planned}
+    parts = {
+        key: output / POOL_SCORE_PARTS / f"{round_name(key[0])}-on-{round_name(key[1])}.parquet" for key in planned
+    }
     todo = broadcast_object_list([[key for key in planned if not parts[key].exists()]])[0]
     for key, rows, counts in _score_all(context, todo):
         if processes.is_main_process:
@@ -73,7 +74,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     processes.wait_for_everyone()  # all have read the parts
     if processes.is_main_process:
         _write(table, output / POOL_SCORES)
-        remove(output / "pool_scores")
+        remove(output / POOL_SCORE_PARTS)
     return table
 
 
@@ -118,9 +119,8 @@ def _score_all(
             scorer = open_scorer(PlayerLoader(recipe, context.folder), verifier)
             known: Counter[str] = Counter()
             for pool in (pool for other, pool in todo if other == verifier):
-                context.stop.check()
                 rows = _keyed(read_test_rows(context.folder, pool), verifier, pool, context.folder)
-                rows["score"] = _score_shared(context.processes, scorer, rows)
+                rows["score"] = _score_shared(context, scorer, rows)
                 if verifier == own_verifier(pool):
                     rows["own_score"] = rows["score"]
                 counts = count_over_processes(scorer)
@@ -130,11 +130,14 @@ def _score_all(
             del scorer  # before the next one is loaded
 
 
-def _score_shared(processes: PartialState, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
+def _score_shared(context: PhaseContext, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
     """Score solutions; each process scores a share."""
+    processes = context.processes
     mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
     share = rows.iloc[mine]
-    return gather_object(scorer(share["problem"].tolist(), share["solution"].tolist()))
+    with context.stop.sharing():
+        scores = scorer(share["problem"].tolist(), share["solution"].tolist())
+    return gather_object(scores)
 
 
 def _keyed(rows: pd.DataFrame, verifier: int, pool: int, folder: RunFolder) -> pd.DataFrame:

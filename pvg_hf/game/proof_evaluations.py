@@ -1,7 +1,6 @@
 """Evaluations that a round's generative verifier writes: of test proofs, and for labels of new proofs; the meta-verifier."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +15,6 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training_data import reference_scores
 from pvg_hf.run.file_names import EVALUATIONS, LABELS, pool_file, pool_test_file
@@ -29,12 +27,12 @@ from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
     """Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`."""
-    if context.processes.is_main_process:
-        rows = _training_proofs(output)
-        unknown = Dataset.from_dict(
-            {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
-        )
-        with suppress(GameInterrupted):  # raised below, by all processes together
+    with context.stop.sharing():  # the main process does it all
+        if context.processes.is_main_process:
+            rows = _training_proofs(output)
+            unknown = Dataset.from_dict(
+                {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
+            )
             label_proofs(
                 unknown,
                 evaluate=verifier.evaluate,
@@ -42,9 +40,7 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
                 rule=context.recipe.verifier.score_settings.rule(),
                 folder=output / LABELS,
                 show_progress=shows_progress(context.recipe),
-                before_batch=context.stop.check_alone,
             )
-    context.stop.check()  # the other processes wait here for the main process
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 
 
@@ -54,7 +50,8 @@ def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Fi
     number = context.recipe.verifier.score_settings.report_proofs
     rows = _draw_test_proofs(pool, number, context.seed("evaluations"))
     verifier = context.players.score_verifier(verifier_folder)
-    written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
+    with context.stop.sharing():
+        written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
     table = _table(context.problems.task, rows, broadcast_object_list(written)[0])
     if context.processes.is_main_process:
         table.to_parquet(output / EVALUATIONS, write_page_checksum=True)

@@ -14,7 +14,7 @@ from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
-from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS
+from pvg_hf.run.file_names import BATCHES, BEST_HELPFUL, CHECKPOINTS, POOL_SCORE_PARTS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import find_holder
 from pvg_hf.run.resume import TRAINING, check_same_recipe
@@ -98,9 +98,12 @@ def describe_stop(recipe: Recipe) -> str:
     begun = next((key for key in unfinished(recipe) if partial_of(key.target(folder)).exists()), None)
     if begun is None:
         return "All finished phases are kept."
-    checkpoint = find_checkpoint(partial_of(begun.target(folder))) if begun.name in TRAINING else None
+    partial = partial_of(begun.target(folder))
+    if any(partial.glob(f"{BATCHES}/*/*.parquet")) or any(partial.glob(f"{POOL_SCORE_PARTS}/*.parquet")):
+        return f"All finished phases are kept; `{begun}` will resume after the batches that it has finished."
+    checkpoint = find_checkpoint(partial) if begun.name in TRAINING else None
     if checkpoint is None:
-        record = read_record(partial_of(begun.target(folder)))
+        record = read_record(partial)
         lost = f"; {show_seconds(record.seconds)} of work on it are lost" if record else ""
         return f"All finished phases are kept; `{begun}` will start again{lost}."
     return f"All finished phases are kept; `{begun}` will resume from its {checkpoint}."

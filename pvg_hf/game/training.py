@@ -45,9 +45,9 @@ _UNRECORDED = frozenset(
 _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
-def finish_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
+def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
     """
-    Save a trained player, and remove what only its training needed: checkpoints and pickled arguments.
+    Save a trained player.
 
     Args:
         trainer ([`~transformers.Trainer`]):
@@ -61,11 +61,17 @@ def finish_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> 
     """
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
-        remove(output / CHECKPOINTS)
         name_base(trainer.model, output, player=player, run=run)
+    trainer.accelerator.wait_for_everyone()
+
+
+def remove_training_files(context: PhaseContext, output: Path) -> None:
+    """Remove what only the training of a player in `output` needed: checkpoints and pickled arguments."""
+    if context.processes.is_main_process:
+        remove(output / CHECKPOINTS)
         for binary in output.rglob("training_args.bin"):
             binary.unlink()
-    trainer.accelerator.wait_for_everyone()
+    context.processes.wait_for_everyone()
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
@@ -242,9 +248,19 @@ class StopCallback(TrainerCallback):
         # After the last step, the rest of the phase is short, so that it is finished.
         is_last = state.global_step >= state.max_steps
         if state.global_step % self.every == 0 and not is_last and self.stop.is_asked():
-            self.has_stopped = True
-            control.should_training_stop = True
-            control.should_save = self.is_resumable
+            self._end(control, can_resume=True)
+
+    def on_log(self, args, state, control, **kwargs):
+        # An evaluation of this step was cut short; it is made when training resumes from the step.
+        if self.stop.has_interrupted and not self.has_stopped:
+            # Training cannot resume from a step at which a rule ended it, see `LogCallback`.
+            is_over = control.should_training_stop and state.global_step < state.max_steps
+            self._end(control, can_resume=state.global_step % self.every == 0 and not is_over)
+
+    def _end(self, control, *, can_resume: bool) -> None:
+        self.has_stopped = True
+        control.should_training_stop = True
+        control.should_save = self.is_resumable and can_resume
 
 
 class DigestsCallback(TrainerCallback):

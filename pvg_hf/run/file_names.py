@@ -39,12 +39,14 @@ RECOVERY = "recovery.json"  # how the training started again after a collapse of
 
 # In the folder of a round's solutions.
 HELDOUT_HELPFUL = "heldout-helpful.parquet"  # helpful solutions of the verifier's held-out problems
+BATCHES = "batches"  # folder of the batches that were sampled so far, deleted when the phase ends
 LABELS = "labels"  # folder of the labels that a generative verifier assigned
 
 # In the folder of a round's evaluation.
 FIGURES = "metrics.json"  # figures with n and interval
 PROBLEMS = "problems.parquet"  # figures of each test problem
 ANSWERING = "answering.json"  # rules that choose answers, and their calibration
+POOL_SCORE_PARTS = "pool_scores"  # folder of the pools that were scored so far, deleted when all are
 POOL_SCORES = "pool_scores.parquet"  # scores of test solutions by the verifiers of several rounds
 EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generative verifier
 

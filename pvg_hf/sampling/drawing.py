@@ -6,6 +6,8 @@ import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from pvg_hf.core.stop_checks import stop_if_asked
+
 ROOM = 64  # spare tokens of a new buffer
 
 
@@ -126,6 +128,7 @@ def draw_solutions(
     rows = torch.arange(len(owners), device=device)  # indices of the rows still in the batch
     is_open = torch.ones_like(rows, dtype=torch.bool)  # whether each of them is unfinished
     for place in range(max_new_tokens):
+        stop_if_asked()
         drawn = draw_tokens(logits / temperature, uniforms[rows, place])
         tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
         is_open = is_open & ~torch.isin(drawn, end_ids)

@@ -200,12 +200,9 @@ def iterate_samples(
     sampler: Sampler,
     prompts: Sequence[str],
     rngs: Callable[[int], Sequence[np.random.Generator]],
-    *,
-    process_index: int = 0,
-    num_processes: int = 1,
 ) -> Iterator[tuple[list[int], list[list[Sample]]]]:
     """
-    Sample `prompts` batch by batch. Batches are the same for any number of processes, and so are their last bits.
+    Sample `prompts` batch by batch.
 
     Args:
         sampler ([`Sampler`]):
@@ -214,11 +211,9 @@ def iterate_samples(
             Rendered prompts.
         rngs (`Callable`):
             Index of a prompt to its generators, one per sample.
-        process_index (`int`, defaults to 0), num_processes (`int`, defaults to 1):
-            Every `num_processes`-th batch is sampled, from `process_index` on.
 
     Yields:
         `tuple[list[int], list[list[Sample]]]`: the indices of a batch's prompts, and their samples.
     """
-    for indices in sampler.batches(prompts)[process_index::num_processes]:
+    for indices in sampler.batches(prompts):
         yield indices, sampler.sample([prompts[i] for i in indices], [rngs(i) for i in indices])

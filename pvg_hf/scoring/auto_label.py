@@ -18,6 +18,7 @@ from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_l
 from pvg_hf.core.disk_names import REVIEW
 from pvg_hf.core.files import Journal, write_json_lines, write_text
 from pvg_hf.core.integrity import digest_files
+from pvg_hf.core.stop_checks import stop_if_asked
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
 from pvg_hf.sampling import Sample
@@ -46,7 +47,6 @@ def label_proofs(
     folder: str | Path,
     made_by: Mapping[str, Any] | None = None,
     show_progress: bool = True,
-    before_batch: Callable[[], None] | None = None,
 ) -> Dataset:
     """
     Label the proofs of a dataset that have no score.
@@ -73,9 +73,6 @@ def label_proofs(
             evidence from other settings is an error.
         show_progress (`bool`, defaults to `True`):
             Show a progress bar.
-        before_batch (`Callable`, *optional*):
-            Called before each batch of proofs. An error that it raises stops the labelling; the evidence so far is
-            kept.
 
     Returns:
         [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's
@@ -105,8 +102,7 @@ def label_proofs(
     waiting = [(key, row) for key, row in rows.items() if key not in evidence and key not in people]
     with tqdm(total=len(waiting), desc="labels", unit="proof", disable=not show_progress) as progress:
         for start in range(0, len(waiting), PROOFS_AT_ONCE):
-            if before_batch is not None:
-                before_batch()
+            stop_if_asked()
             part = waiting[start : start + PROOFS_AT_ONCE]
             found = _gather_evidence([row for _, row in part], evaluate, check, rule)
             for (key, _), analyses in zip(part, found, strict=True):

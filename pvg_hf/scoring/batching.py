@@ -9,6 +9,8 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedConfig
 
+from pvg_hf.core.stop_checks import stop_if_asked
+
 logger = logging.getLogger(__name__)
 
 CPU_TOKENS = 2048  # larger batches exceed the processor's cache
@@ -60,6 +62,7 @@ class TokenBudget:
         order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
         ascending, start = [lengths[index] for index in order], 0
         while start < len(order):
+            stop_if_asked()
             end = end_of_batch(ascending, start, self.tokens)
             try:
                 result = forward(order[start:end])

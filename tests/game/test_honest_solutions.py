@@ -5,9 +5,9 @@ import pytest
 
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.game import minting
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.run.file_names import METRICS, pool_file, pool_test_file
+from pvg_hf.sampling import Sampler
 
 SHOWN = {
     "task__name": "tests.support.recall_task:ShownRecallTask",
@@ -64,11 +64,11 @@ def test_with_separate_roles_the_helpful_prover_of_the_phase_writes(play_phase, 
 def test_minting_shows_the_first_correct_helpful_solution(play_phase, monkeypatch):
     prompts: list[str] = []
 
-    def note(sampler, asked, rngs, sample=minting.iterate_samples, **share):
+    def note(sampler, asked, rngs, sample=Sampler.sample):
         prompts.extend(asked)
-        return sample(sampler, asked, rngs, **share)
+        return sample(sampler, asked, rngs)
 
-    monkeypatch.setattr(minting, "iterate_samples", note)
+    monkeypatch.setattr(Sampler, "sample", note)
     folder = play_phase("mint", 0, **SHOWN)
     pool = folder.pool(0)
     helpful = pd.concat([pd.read_parquet(pool / name(Role.HELPFUL)) for name in (pool_file, pool_test_file)])

@@ -9,12 +9,16 @@ import sys
 import threading
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import interrupt
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, partial_of
+from pvg_hf.sampling import Sampler
 from pvg_hf.scoring.auto_label import PROOFS_AT_ONCE
 from tests.support.game_runs import DRIVER, branch_off, check_same_so_far, copy_until, differing, play_in_process
 
@@ -109,25 +113,89 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
     assert continued in ("checkpoint-3", "checkpoint-4", "checkpoint-5")  # of the current step, or hardly later
 
 
-def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, reference):
-    """Two steps are taken on each generation; a checkpoint between them would lack the solutions of the second."""
-    runs = []
-    for name in ("whole", "interrupted"):
-        runs.append(branch_off(reference, tmp_path / name, "round-000/prover"))
-        order = {
-            "recipe": make_recipe(tmp_path / name, prover__trainer={"num_iterations": 2}),
-            "phase": "prover",
-            "round_index": 0,
-        }
-        if name == "interrupted":  # as step 2 is saved
-            pattern = r"prover/\.round-000\.partial/checkpoints/checkpoint-2/trainer_state"
-            moment = {"event": "open", "pattern": pattern}
-            assert play_in_process({**order, "signal": "SIGINT", "moment": moment}, tmp_path / "log.txt") == 1
-        play(load_recipe(order["recipe"]), phase="prover", round_index=0)
-    assert [event["checkpoint"] for event in read_json_lines(runs[1].events) if event["event"] == "continued"] == [
-        "checkpoint-4"
-    ]
-    assert differing(*runs) == []
+@pytest.fixture
+def whole_and_stopped(tmp_path, make_recipe, reference):
+    """
+    Play a phase without interruption in one run; in another, stop it at a moment, and resume it after a look at what is
+    left in its folder.
+    """
+
+    def play_both(phase: PhaseKey, moment: dict, look=lambda unfinished: None, **changes) -> list[RunFolder]:
+        runs = []
+        for name in ("whole", "stopped"):
+            folder = branch_off(reference, tmp_path / name, str(phase))
+            order = {"phase": phase.name, "round_index": phase.round_index}
+            order["recipe"] = make_recipe(tmp_path / name, **changes)
+            if name == "stopped":
+                log = tmp_path / "log.txt"
+                assert play_in_process({**order, "signal": "SIGTERM", "moment": moment}, log) == 1, log.read_text()
+                assert "GameInterrupted" in log.read_text()
+                look(partial_of(phase.target(folder)))
+            play(load_recipe(order["recipe"]), phase=phase.name, round_index=phase.round_index)
+            runs.append(folder)
+        assert differing(*runs) == []
+        return runs
+
+    return play_both
+
+
+@pytest.mark.parametrize(
+    ("phase", "batches"),
+    [(PhaseKey("bootstrap"), "base-verifier-000000"), (PhaseKey("mint", 0), "sneaky-verifier-000000")],
+    ids=str,
+)
+def test_a_stop_keeps_every_batch_of_solutions_and_no_other_work(phase, batches, whole_and_stopped, monkeypatch):
+    numbers, kept = [], []  # prompts that were sampled in the whole and in the resumed run
+
+    def note(sampler, prompts, rngs, sample=Sampler.sample):
+        numbers.append(len(prompts))
+        return sample(sampler, prompts, rngs)
+
+    def look(unfinished: Path) -> None:
+        kept.extend(unfinished.glob("batches/*/*.parquet"))
+        assert (unfinished / "batches" / batches / "0001.parquet") in kept
+        assert not (unfinished / "batches" / batches / "0002.parquet").exists()
+        numbers.append(0)
+
+    monkeypatch.setattr(Sampler, "sample", note)
+    moment = {"event": "os.rename", "pattern": rf"batches/{batches}/0001\.parquet'"}
+    whole_and_stopped(phase, moment, look)
+    border = numbers.index(0)
+    assert len(kept) >= 2
+    assert len(numbers[border + 1 :]) == border - len(kept)
+
+
+@pytest.mark.parametrize(
+    ("phase", "file", "changes", "continued"),
+    [
+        # Of two steps on one generation: a checkpoint between them would lack the solutions of the second.
+        ("prover", "prover/.*/checkpoint-2/trainer_state", {"prover__trainer": {"num_iterations": 2}}, "checkpoint-4"),
+        ("prover", "prover/.*/checkpoint-4/trainer_state", {"prover__eval_steps": 5}, "checkpoint-5"),
+        ("prover", "prover/.*/checkpoint-4/trainer_state", {"prover__max_steps": 5}, "checkpoint-5"),
+        ("verifier", r"verifier/\.round-000\.partial/config\.json", {}, "checkpoint-8"),
+    ],
+    ids=["end of a generation", "held-out evaluation", "last held-out evaluation", "held-out scores"],
+)
+def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, continued, whole_and_stopped):
+    """An evaluation that was cut short is made after the resume."""
+    folder = whole_and_stopped(PhaseKey(phase, 0), {"event": "open", "pattern": file}, **changes)[1]
+    events = [event for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert [event["checkpoint"] for event in events] == [continued]
+
+
+def test_a_stopped_evaluation_keeps_the_scores_of_each_pool(whole_and_stopped):
+    def look(unfinished: Path) -> None:
+        assert [file.name for file in unfinished.glob("pool_scores/*.parquet")] == ["round-001-on-base.parquet"]
+
+    moment = {"event": "os.rename", "pattern": r"pool_scores/round-001-on-base\.parquet'"}
+    whole_and_stopped(PhaseKey("evaluate", 1), moment, look)
+
+
+def test_an_import_is_stopped_between_two_batches(tmp_path, reference, whole_and_stopped):
+    own = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "solution"]]
+    own.to_json(tmp_path / "own.jsonl", orient="records", lines=True)
+    moment = {"event": "os.mkdir", "pattern": r"pool/\.base\.partial'"}
+    whole_and_stopped(PhaseKey("bootstrap"), moment, bootstrap={"import_from": str(tmp_path / "own.jsonl")})
 
 
 @pytest.mark.slow

@@ -144,6 +144,23 @@ def test_a_stop_says_what_is_kept_and_what_is_lost(steps, rest, recipe, folder):
     assert describe_stop(recipe) == f"All finished phases are kept; `round-000/prover` will {rest}"
 
 
+@pytest.mark.parametrize(
+    ("done", "file"),
+    [
+        ([], "pool/.base.partial/batches/base-verifier-000000/0000.parquet"),
+        (
+            ["bootstrap", "round-000/verifier", "round-000/prover", "round-000/mint"],
+            "evaluation/.round-000.partial/pool_scores/round-000-on-base.parquet",
+        ),
+    ],
+)
+def test_a_stop_says_that_batches_are_kept(done, file, recipe, folder):
+    finish(folder, *done)
+    (folder.root / file).parent.mkdir(parents=True)
+    (folder.root / file).touch()
+    assert "will resume after the batches" in describe_stop(recipe)
+
+
 def test_a_phase_that_keeps_no_checkpoints_has_none_to_show(folder):
     partial = folder.root / "pool" / ".round-000.partial"
     partial.mkdir(parents=True)

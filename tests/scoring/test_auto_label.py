@@ -14,6 +14,7 @@ from datasets import Dataset
 from pvg_hf import load_task
 from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import digest_of, label_proofs, read_labels
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
@@ -166,8 +167,8 @@ def test_it_can_be_stopped_before_each_batch(tmp_path, monkeypatch):
         if len(writer.evaluated) == 2:
             raise InterruptedError
 
-    with pytest.raises(InterruptedError):
-        label(tmp_path, writer=writer, before_batch=stop_after_two)
+    with pytest.raises(InterruptedError), stoppable(stop_after_two):
+        label(tmp_path, writer=writer)
     assert writer.evaluated == ["good", "bad"]
     assert len((tmp_path / "evidence.jsonl").read_text().splitlines()) == 2
     assert not (tmp_path / "labels.jsonl").exists()

@@ -9,7 +9,7 @@ from pvg_hf.data.schema import BASE_ROUND, solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
-from pvg_hf.game.minting import WriteJob, write_solutions
+from pvg_hf.game.minting import WriteJob, forget_batches, write_solutions
 from pvg_hf.run.file_names import pool_file, pool_test_file
 
 
@@ -26,6 +26,7 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
     for role in GAME_ROLES:
         job = WriteJob("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
         num_rows += write_solutions(context, output / pool_test_file(role), [job], sampler)
+    forget_batches(context, output)
     return f"{num_rows} solutions of the base prover"
 
 
@@ -33,7 +34,7 @@ def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
     """Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has labels."""
     rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
-    batches = ([row] for row in rows) if has_labels else iterate_labelled(labels, rows)
+    batches = iterate_labelled(context, rows, None if has_labels else labels)
     if context.processes.is_main_process:
         return write_pool(path, batches, solution_features(context.problems.task))
     return sum(len(batch) for batch in batches)

@@ -5,11 +5,10 @@ from pathlib import Path
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
-from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import minted_honest_solutions
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import WriteJob, write_solutions
+from pvg_hf.game.minting import WriteJob, count_scored, forget_batches, write_solutions
 from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
 from pvg_hf.run.file_names import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
 
@@ -51,9 +50,10 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         "verifier_heldout", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint
     )
     num_rows += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
-    context.record({f"mint/{name}": number for name, number in count_over_processes(scorer).items()})
+    context.record({f"mint/{name}": number for name, number in sorted(count_scored(output).items())})
     if figures := verifier_kind(context.recipe).label_solutions(context, scorer, output):
         context.record(figures)
+    forget_batches(context, output)
     return f"{num_rows} solutions of the round's prover"
 
 

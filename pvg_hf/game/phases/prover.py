@@ -28,7 +28,14 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.training import BeginCallback, LogCallback, finish_player, run_trainer, trainer_run
+from pvg_hf.game.training import (
+    BeginCallback,
+    LogCallback,
+    remove_training_files,
+    run_trainer,
+    save_player,
+    trainer_run,
+)
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs, fine_tune_on_incorrect
@@ -92,7 +99,8 @@ def honest_side(context: PhaseContext) -> HonestSide:
         observed = labels.observed(rows, 0)
         labels.close()
     scorer = open_scorer(context.players, context.round_index)
-    scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
+    with context.stop.sharing():
+        scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
     side = HonestSide(*(_mean_score(rows, scores, labels) for labels in (observed, clean)))
     if not side.deciding:
         context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
@@ -128,9 +136,8 @@ def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[d
     sampler = context.players.base_sampler()
     seed = context.seed("honest")
     written = sample_everywhere(
-        context.processes,
+        context,
         sampler,
-        context.problems,
         problems,
         Role.HELPFUL,
         make_rng=lambda problem_id, number: derive_rng(seed, problem_id),
@@ -359,7 +366,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -
         _add_to_last_step(context, {f"prover/{name}": value for name, value in parity.figures().items()})
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
-    finish_player(trainer, sub_phase.output, player="prover", run=context.folder.root)
+    save_player(trainer, sub_phase.output, player="prover", run=context.folder.root)
+    remove_training_files(context, sub_phase.output)
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
 
 

@@ -17,7 +17,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.training import finish_player, run_trainer, trainer_run
+from pvg_hf.game.training import remove_training_files, run_trainer, save_player, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, tokenize_pairs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
@@ -69,10 +69,10 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
         write_json(output / PAIRS, counts)
-    finish_player(trainer, output, player="verifier", run=context.folder.root)
-    return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(
-        context, context.players.pair_verifier(output), output, heldout
-    )
+    save_player(trainer, output, player="verifier", run=context.folder.root)
+    line = score_heldout(context, context.players.pair_verifier(output), output, heldout)
+    remove_training_files(context, output)
+    return f"{assumed.line}{report.num_pairs} pairs, {line}"
 
 
 def _pair_arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
@@ -163,10 +163,10 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
     context.record({"verifier/best_validation_reward": best})
     if context.processes.is_main_process:
         write_json(output / VALIDATION, rewards)
-    finish_player(trainer, output, player="verifier", run=context.folder.root)
-    return f"validation reward {best:.3f} at its best, " + score_heldout(
-        context, players.score_verifier(output), output, heldout
-    )
+    save_player(trainer, output, player="verifier", run=context.folder.root)
+    line = score_heldout(context, players.score_verifier(output), output, heldout)
+    remove_training_files(context, output)
+    return f"validation reward {best:.3f} at its best, {line}"
 
 
 def _initial_score_verifier(players: PlayerLoader, round_index: int):
