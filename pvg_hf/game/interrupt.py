@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -40,18 +40,30 @@ class StopRequest:
     Attributes:
         has_interrupted (`bool`):
             Whether [`check`] has raised its error.
+        find_loss (`Callable`):
+            Returns an error's text if the run's folder is gone, else `None`; see [`~pvg_hf.run.lock.RunLock`].
     """
 
     def __init__(self) -> None:
         self._asked_at: float | None = None
         self.has_interrupted = False
+        self.find_loss: Callable[[], str | None] = lambda: None
         self._launcher = os.getppid() if is_launched() else None
 
     def is_asked(self) -> bool:
-        """Whether any process was asked to stop. All processes must call this at the same place, and get the same answer."""
+        """
+        Whether any process was asked to stop. All processes must call this at the same place, and get the same answer.
+
+        Raises:
+            ValueError: if the run's folder is gone.
+        """
         from accelerate.utils import gather_object  # late: `GameInterrupted` is needed without torch
 
-        return any(gather_object([self._is_asked_here()]))
+        found = gather_object([(self._is_asked_here(), self.find_loss())])
+        for _, loss in found:
+            if loss is not None:
+                raise ValueError(loss)
+        return any(is_asked for is_asked, _ in found)
 
     def _is_asked_here(self) -> bool:
         return self._asked_at is not None or self._has_lost_launcher()
@@ -86,12 +98,13 @@ class StopRequest:
 
     def check_alone(self) -> None:
         """
-        Stop this process if it was asked to, while the others wait in [`check`]. It must call [`check`] afterwards.
+        Stop this process if it was asked to or the run's folder is gone, while the others wait in [`check`]. It must call
+        [`check`] afterwards.
 
         Raises:
             GameInterrupted: in this case, only on this process.
         """
-        if self._is_asked_here():
+        if self._is_asked_here() or self.find_loss() is not None:
             raise GameInterrupted
 
     @contextmanager

@@ -88,7 +88,8 @@ def play(
         logger.info("The recipe runs %s", line)
     problems = GameProblems.load(recipe)
     refuse_mistakes(recipe, problems)  # before anything is written
-    with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
+    with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process) as lock:
+        stop.find_loss = lock.find_loss
         run_on_main_process(processes, partial(begin_from_hub, recipe, folder))
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
@@ -154,6 +155,7 @@ def _play_phase(
             take_sandbox_use(context)
             _take_failures(context)
             record.summary = PHASES[key.name](context, output) + _take_failures(context)
+            stop.is_asked()  # an error if the folder is gone, which the results would make again
             record.sandbox = take_sandbox_use(context)
             summarize_calls(context, output)
             record.alerts = context.alerts()

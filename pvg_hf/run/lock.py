@@ -15,8 +15,38 @@ if sys.platform != "win32":
     import fcntl
 
 
+class RunLock:
+    """
+    The lock of a run's folder, as [`locked`] holds it.
+
+    Args:
+        file (`Path`, *optional*):
+            The file `.lock`, which names its holder; `None` for a process that holds none.
+        holder (`str`):
+            Its contents.
+    """
+
+    def __init__(self, file: Path | None = None, holder: str = ""):
+        self.file = file
+        self.holder = holder
+
+    def find_loss(self) -> str | None:
+        """Return an error's text if the folder was deleted or moved since it was locked, else `None`."""
+        if self.file is None:
+            return None
+        try:
+            if self.file.read_text(encoding="utf-8") == self.holder:
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        return (
+            f"{self.file.parent} was deleted, moved or replaced while it was played: its {self.file.name} is gone or another "
+            "process's. A run that was moved resumes from its new place, named by `output_dir`."
+        )
+
+
 @contextmanager
-def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being played") -> Iterator[None]:
+def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being played") -> Iterator[RunLock]:
     """
     Lock a run's folder within the block. The file `.lock` in it names the process that holds the lock.
 
@@ -32,10 +62,11 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
             Start of the error message, which says what the other process does.
 
     Raises:
-        ValueError: if another process holds the lock, or the folder cannot be created.
+        ValueError: if another process holds the lock, or the folder cannot be created; in place of any error in the block
+            once the folder is gone.
     """
     if not is_main or sys.platform == "win32":
-        yield
+        yield RunLock()
         return
     is_new = not root.exists()
     try:
@@ -44,13 +75,20 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
         raise ValueError(f"{root} cannot be created: {err.strerror}. Name another folder.") from err
     with (root / ".lock").open("a+", encoding="utf-8") as file:
         _take(file, root, user)
+        lock = RunLock(root / ".lock", f"{os.getpid()} on {os.uname().nodename}")
         file.truncate(0)
-        file.write(f"{os.getpid()} on {os.uname().nodename}")
+        file.write(lock.holder)
         file.flush()
         try:
-            yield
+            yield lock
+        except (OSError, RuntimeError, ValueError) as err:
+            loss = lock.find_loss()
+            if loss is None:
+                raise
+            raise ValueError(loss) from err
         finally:
-            if is_new and os.listdir(root) == [".lock"]:  # the block failed before it wrote anything
+            # Whether the block failed before it wrote anything.
+            if is_new and lock.find_loss() is None and os.listdir(root) == [".lock"]:
                 shutil.rmtree(root)
             fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child process may have inherited the open file
 

@@ -248,7 +248,7 @@ def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[P
     finally:
         record.seconds, record.running_since = earlier + time.monotonic() - started, None
         record.ended = time.time()
-        if is_main:
+        if is_main and partial.exists():  # else it is not made again
             _write_record(partial, record)
 
 

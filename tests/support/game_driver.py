@@ -26,6 +26,8 @@ def main(order: dict) -> None:
         number = getattr(signal, order["signal"])
         target = {"launcher": os.getppid(), "group": -os.getpgrp(), "self": os.getpid()}[order.get("to", "self")]
         at_moment(order["moment"], lambda: os.kill(target, number))
+    if "move" in order:
+        at_moment(order["moment"], lambda: os.rename(*order["move"]))
     if "max_file_size" in order:
         limits = (order["max_file_size"], resource.RLIM_INFINITY)
         at_moment(order["moment"], lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))

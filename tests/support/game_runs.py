@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,18 @@ def play_in_process(order: dict[str, Any], log: Path) -> int:
     Returns:
         `int`: its exit code; that of a process which was killed is the signal's number, negative.
     """
-    arguments = (str(DRIVER), {"ORDER": {**order, "log": str(log)}}, "__main__")
-    process = PROCESSES.Process(target=runpy.run_path, args=arguments)
-    process.start()
+    process = start_process(order, log)
     process.join(timeout=120)
     assert process.exitcode is not None, f"still running after two minutes:\n{log.read_text()}"
     return process.exitcode
+
+
+def start_process(order: dict[str, Any], log: Path) -> BaseProcess:
+    """Start a process that carries out an order of `game_driver.py`."""
+    arguments = (str(DRIVER), {"ORDER": {**order, "log": str(log)}}, "__main__")
+    process = PROCESSES.Process(target=runpy.run_path, args=arguments)
+    process.start()
+    return process
 
 
 def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
