@@ -99,7 +99,7 @@ def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folde
             num_read += 1
         except ValueError as err:
             refusals.append(str(err))
-    assert min(num_read, len(refusals)) > 5
+    assert min(num_read, len(refusals)) > 0
     assert max(len(line) for message in refusals for line in message.splitlines()) < 2000
 
 
