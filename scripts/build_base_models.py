@@ -50,7 +50,7 @@ PLAYERS = (
 def build_model(config: "BaseModelConfig", folder: Path) -> "Built":
     import torch
 
-    from pvg_hf.pretraining.base_models import train_base_model
+    from pvg_hf.pretraining.base_models import Built, train_base_model
     from pvg_hf.pretraining.quality import measure
 
     torch.set_num_threads(1)
