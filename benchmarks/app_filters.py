@@ -28,10 +28,11 @@ from datasets import Features, Value
 from pvg_hf.browse.index import Filter, Query
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.config import load_recipe
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import SOLUTION_COLUMNS, round_name
+from pvg_hf.data.schema import SOLUTION_COLUMNS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the app is not installed with the package
 from space_app.links import View

@@ -21,11 +21,12 @@ from pathlib import Path
 import numpy as np
 from datasets import Features
 
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.build import build_pairs
 from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import SOLUTION_COLUMNS, round_name
+from pvg_hf.data.schema import SOLUTION_COLUMNS
 from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput

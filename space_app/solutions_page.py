@@ -9,8 +9,8 @@ from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import ShownProblem, show_problem
 from pvg_hf.core.commands import play_command
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import BASE_ROUND
 from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, TAKE_STEPS, shown_if, wire
 from space_app.histogram import make_histogram
 from space_app.links import View, parse_link, read_link, write_link

@@ -8,7 +8,7 @@ import gradio as gr
 import pandas as pd
 
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.tables import Table, TableCell, figure_cell
 from pvg_hf.study.participants import Study

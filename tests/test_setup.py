@@ -101,6 +101,10 @@ def test_a_clone_that_is_not_installed_trains_and_keeps_its_weights(tmp_path):
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if "pvg_hf" not in path.name:
             (packages / path.name).symlink_to(path)
+    clone = tmp_path / "clone"  # without the metadata that an editable installation leaves in the repository
+    clone.mkdir()
+    for name in ("pvg_hf", "tests"):
+        (clone / name).symlink_to(SETUP.parent / name)
     program = """
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -121,7 +125,8 @@ trainer.save_model(sys.argv[1])
 """
     run = subprocess.run(
         [sys.executable, "-S", "-c", program, str(tmp_path / "verifier")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(SETUP.parent)])},
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": str(packages)},
         capture_output=True,
         text=True,
     )

@@ -13,10 +13,10 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import AttackSettings, SneakySees, StoppingConfig
 from pvg_hf.config.side_run import SIDE_RUN
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.exploit import exploit_rule, exploit_stopping
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import CHANGEABLE

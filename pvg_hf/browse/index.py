@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import pool_file, pool_test_file
 from pvg_hf.run.folder import RunFolder

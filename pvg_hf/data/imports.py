@@ -13,12 +13,13 @@ from datasets import Dataset, load_dataset, load_dataset_builder
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.config.sections import BootstrapConfig
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.hub_access import find_outage
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
+from pvg_hf.data.schema import final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.tasks.base import Task, grade_solutions
 from pvg_hf.tasks.json_rows import parse_json_row

@@ -6,8 +6,8 @@ from numbers import Real
 from typing import Literal, get_args
 
 from pvg_hf.config.sections import DataConfig
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import ExtensionError, cut_to_line, load_function, running, suggest
-from pvg_hf.data.schema import BASE_ROUND
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
 MIXTURE_KINDS: tuple[str, ...] = get_args(MixtureKind)

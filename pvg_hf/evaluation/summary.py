@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pairs.build import REFERENCE
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
 from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference

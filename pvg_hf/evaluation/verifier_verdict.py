@@ -8,8 +8,8 @@ A verifier's own threshold can make it reject more of everything, which is not a
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.evaluation.intervals import difference_of_ends
 from pvg_hf.evaluation.verifiers_by_pools import COMPLETENESS, OWN_ACCEPTED, own_verifier
 from pvg_hf.run.read import RoundData

@@ -8,9 +8,9 @@ from typing import Any
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import round_name
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.tracking import GameTracker

@@ -9,9 +9,9 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
 from pvg_hf.data.label_rates import rates_at
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.calls import CallLog, events_of_parts, open_ledger
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.draws import label_draw, solution_key

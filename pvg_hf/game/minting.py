@@ -15,12 +15,13 @@ from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
 from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool, write_pool
-from pvg_hf.data.schema import round_name, solution_features
+from pvg_hf.data.schema import solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled

@@ -10,11 +10,11 @@ import pandas as pd
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.files import remove, replacing, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.evaluation.verifiers_by_pools import crossed_rounds, own_verifier
 from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.console import shows_progress

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from datasets import Dataset, Features, List, Value
 
 from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key

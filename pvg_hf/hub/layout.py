@@ -12,10 +12,9 @@ from pathlib import Path
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from pvg_hf.core.disk_names import CRITIC_FOLDER
+from pvg_hf.core.disk_names import CRITIC_FOLDER, round_name
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import round_name
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import (
     ANSWERING,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.integrity import find_damaged
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import (
     BASE_FOLDER,
     BASES,

@@ -17,11 +17,11 @@ from tqdm.auto import tqdm
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.files import sync_tree
 from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same

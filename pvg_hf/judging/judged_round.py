@@ -5,11 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import round_name
 from pvg_hf.game.honest_solutions import read_honest_solutions
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer

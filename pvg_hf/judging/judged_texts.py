@@ -11,11 +11,11 @@ from pydantic import Field
 from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.config.fields import AtLeastTwo, Count, section
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.role_separability import TransformerDiscriminator, hashed_ngrams, role_separability
 from pvg_hf.evaluation.solution_legibility import legibility_figures

@@ -16,11 +16,11 @@ from pvg_hf.config.fields import Count, section
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.side_run import SIDE_RUN
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.solution_legibility import legibility_figures

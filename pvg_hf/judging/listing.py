@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from pvg_hf.config.fields import default_of
-from pvg_hf.data.schema import round_name
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.judging.round_evaluations import EVALUATIONS, RoundEvaluation
 from pvg_hf.run.judgements import Judgement
 

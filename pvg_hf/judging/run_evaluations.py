@@ -17,11 +17,11 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.load import parse_override
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.trust import admit_code
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
-from pvg_hf.data.schema import round_name
 from pvg_hf.game.derived import refresh_report, write_derived
 from pvg_hf.game.limits import naming_full_disk
 from pvg_hf.judging.judged_round import JudgedRound, JudgedRun

@@ -12,11 +12,11 @@ from pvg_hf.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.attacks.fresh_attacker import AttackResult
 from pvg_hf.attacks.regression_set import found_attacks
 from pvg_hf.config.sections import AttackSettings
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.judging.judged_round import JudgedRound
 from pvg_hf.run.file_names import FOUND_ATTACKS, JUDGING, pool_test_file

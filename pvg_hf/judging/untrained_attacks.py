@@ -9,11 +9,11 @@ from pydantic import Field
 from pvg_hf.attacks.regression_set import ATTACK_COLUMNS, found_attacks
 from pvg_hf.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.config.fields import AtLeastTwo, Count, section
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake

@@ -10,12 +10,12 @@ from transformers import TrainingArguments
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import check_pair_choice
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
 from pvg_hf.estimate.player_sizes import read_critic_size
 from pvg_hf.models.hardware import Hardware

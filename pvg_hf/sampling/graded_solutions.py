@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution, round_name
+from pvg_hf.data.schema import final_grade, make_solution
 from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
 from pvg_hf.tasks import PromptBuilder, Task
 from pvg_hf.tasks.base import Problem, grade_solutions

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
 from pvg_hf.evaluation.report.tables import count_noun

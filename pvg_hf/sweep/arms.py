@@ -16,6 +16,7 @@ import pandas as pd
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.noise_section import CheckerConfig, ErrorBucketConfig, ErrorsConfig, NoiseConfig
 from pvg_hf.config.trust import admit_code
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import Role
@@ -23,7 +24,6 @@ from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure

@@ -17,11 +17,11 @@ import torch
 
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.estimate.player_sizes import measure_size, read_model_config, read_pretraining_flops
 from pvg_hf.evaluation.report.pool_tables import pool_cells
 from pvg_hf.evaluation.role_figures import scored_rows

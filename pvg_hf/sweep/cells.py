@@ -7,8 +7,8 @@ from typing import Any
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import PLAIN, POINTWISE
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.file_names import pool_file
 from pvg_hf.run.folder import RunFolder
 

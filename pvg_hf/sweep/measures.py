@@ -10,12 +10,13 @@ import torch
 from safetensors import safe_open
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import BASE_ROUND, environment_name
+from pvg_hf.data.schema import environment_name
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry

@@ -11,13 +11,13 @@ from pathlib import Path
 import pandas as pd
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.report.plots.style import BLUE, GREY, VERMILLION, Plot, legend_beside, new_canvas, tidy
 from pvg_hf.evaluation.role_figures import is_valid_mistake

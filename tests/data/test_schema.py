@@ -11,8 +11,6 @@ from pvg_hf.data.schema import (
     final_grade,
     make_solution,
     outcome_of,
-    round_folders,
-    round_name,
     solution_features,
 )
 from pvg_hf.tasks.grade import Grade
@@ -155,17 +153,6 @@ def test_refuses_a_task_whose_columns_collide(task, columns):
         solution_features(task)
 
 
-def test_rounds_and_environments_are_named():
-    assert [round_name(index) for index in (-1, 0, 12)] == ["base", "round-000", "round-012"]
+def test_environments_are_named():
     assert environment_name(-1, "base") == environment_name(-1, "helpful") == "base"
     assert environment_name(3, Role.SNEAKY) == "round-003-sneaky"
-
-
-def test_only_folders_of_rounds_are_recognised(tmp_path):
-    others = ("base", "round-000.bak", "round-000-old", "round-1", "round-0002", "round-x", ".round-003.partial")
-    for name in ("round-001", "round-1000", "round-000", *others):
-        (tmp_path / name).mkdir()
-    (tmp_path / "round-004").touch()
-    found = round_folders(tmp_path)
-    assert list(found.items()) == [(k, tmp_path / round_name(k)) for k in (0, 1, 1000)]
-    assert round_folders(tmp_path / "none") == {}

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.label_rates import label_rates
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource

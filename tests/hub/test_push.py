@@ -311,7 +311,7 @@ def test_a_round_before_published_ones_is_refused(hub, client, reference):
 @pytest.mark.parametrize(
     ("folder", "round_index", "message"),
     [
-        ("nothing", 0, "it has no recipe.yaml"),
+        ("nothing", 0, "nothing does not exist"),
         ("game", 5, r"Round 5 of .*round-005.* \[0, 1\]"),
     ],
 )

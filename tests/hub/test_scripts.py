@@ -36,7 +36,7 @@ def test_settings_and_a_single_round_can_be_given(hub, run, reference):
     [
         (["push_run.py", "RUN", "--round", "7"], "Round 7 of"),
         (["push_run.py", "RUN", "hub.publish=true"], "Unknown key `publish` in section `hub`"),
-        (["push_run.py", "nothing"], "Cannot read the recipe nothing/recipe.yaml"),
+        (["push_run.py", "nothing"], "nothing does not exist."),
         (["pull_round.py", "ana/nobody"], "the Hub answered 404"),
     ],
 )

@@ -5,8 +5,8 @@ import shutil
 import pandas as pd
 import pytest
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game.pool_scores import SOLUTION_KEYS
 from pvg_hf.judging.judged_texts import cut_to_budget

@@ -10,12 +10,13 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.commands import play_command
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines, seal
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
+from pvg_hf.data.schema import make_solution, solution_features
 from pvg_hf.evaluation.report.page import _origin
 from pvg_hf.game.derived import write_derived
 from pvg_hf.game.heldout import DegenerateVerifierError

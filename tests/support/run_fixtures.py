@@ -14,8 +14,9 @@ import yaml
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import EvaluationConfig
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import BASE_ROUND, environment_name, make_solution, round_name
+from pvg_hf.data.schema import environment_name, make_solution
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.summary import evaluate_round, problem_table

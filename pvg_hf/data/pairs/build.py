@@ -11,6 +11,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.sections import CorrectSource, DataConfig, PairChoice
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import check_mixture_weights
 from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
@@ -19,7 +20,7 @@ from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
 from pvg_hf.data.pairs.select import SIDES, SelectedSolutions, choose_solutions, count_by_source
 from pvg_hf.data.pairs.spill import spill_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool
-from pvg_hf.data.schema import environment_name, round_name
+from pvg_hf.data.schema import environment_name
 from pvg_hf.data.split import PARTS
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pairs.candidates import Candidates
 from pvg_hf.data.pairs.select import SIDES
-from pvg_hf.data.schema import round_name
 
 
 @dataclass(frozen=True)

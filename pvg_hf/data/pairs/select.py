@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pairs.candidates import Candidates
-from pvg_hf.data.schema import round_name
 
 SIDES = ("incorrect", "correct")
 """Names of the two labels, at the index of the label."""

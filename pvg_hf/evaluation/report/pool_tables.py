@@ -2,8 +2,8 @@
 
 import re
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
 from pvg_hf.run.read import RunData
 

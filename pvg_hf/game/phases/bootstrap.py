@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import BASE_ROUND, solution_features
+from pvg_hf.data.schema import solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled

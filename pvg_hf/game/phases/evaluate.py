@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.prover_figures import late_changes, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.role_recognition import role_recognition

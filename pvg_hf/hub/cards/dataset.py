@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow.parquet as pq
 from huggingface_hub import DatasetCard, DatasetCardData
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.hub.cards.facts import describe_sandbox, license_of
 from pvg_hf.hub.publication import Publication
 from pvg_hf.run.file_names import pool_file

@@ -7,10 +7,10 @@ from huggingface_hub import EvalResult
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import EMPTY
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.versions import show_versions
-from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path

@@ -8,11 +8,12 @@ from datasets import Features
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.build import PAIR_FEATURES, build_pairs
 from pvg_hf.data.pool import iterate_pool, write_pool
-from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name, round_name
+from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution

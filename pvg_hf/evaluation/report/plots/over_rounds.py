@@ -5,8 +5,8 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
-from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.plots.style import (
     BLUE,
     GREEN,
