@@ -6,6 +6,7 @@ Download a published round as a run's folder, to read it or to continue the game
 """
 
 import argparse
+import re
 import sys
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
@@ -26,6 +27,8 @@ def main() -> int:
         "--with-earlier-players", action="store_true", help="download the players of earlier rounds, too"
     )
     arguments = parser.parse_args()
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.run):
+        parser.error(f"{arguments.run} is no name of a published run, such as ana/quickstart")
 
     set_up_logging()
     quiet_libraries()

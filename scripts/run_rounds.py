@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.estimate.speed import find_card
-from pvg_hf.game.cli import ENDING_ERRORS, report_error, run_game
+from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game
 from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.game.status import describe_status
 from pvg_hf.run.environment import script_line
@@ -70,6 +70,9 @@ def main() -> int:
         )
     except ENDING_ERRORS as err:
         return report_error(err)
+    except KeyboardInterrupt:  # before the game listens for it
+        sys.stderr.write("Stopped before anything was played.\n")
+        return INTERRUPTED
 
 
 def trust(path: str, recipe: Recipe) -> None:

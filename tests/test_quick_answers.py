@@ -17,7 +17,11 @@ MESSAGES = "recipes/messages/linear_f2.yaml"
 OF_MESSAGES = [["no-such.yaml"], [MESSAGES, "training.num_ronds=1"]]
 
 WRONG: dict[str, list[list[str]]] = {
-    "answer.py": [["no-such-run", "How many?"], ["no-such-run", "How many?", "--choose", "no-such-rule"]],
+    "answer.py": [
+        ["no-such-run", "How many?"],
+        ["runs/no-such-run", "How many?"],
+        ["no-such-run", "How many?", "--choose", "no-such-rule"],
+    ],
     "attack_sandbox.py": [["--programs", "many"], ["--backend", "none"]],
     "attack_verifier.py": OF_RECIPES,
     "audit_grader.py": [["arithmetic", "--problems", "0"]],
@@ -33,7 +37,7 @@ WRONG: dict[str, list[list[str]]] = {
     "export_player.py": [["no-such-run", "--output", "o"]],
     "gsm8k_verifier.py": [["no-such-folder"]],
     "legibility_tax.py": [["no-such-run"]],
-    "pull_round.py": [["ana/run", "no-such-round"]],
+    "pull_round.py": [["ana/run", "no-such-round"], ["no-such-run"]],
     "push_run.py": [["no-such-run"]],
     "push_space.py": [["no-such-run"], ["no-such-run", "--output", "o"]],
     "replicate.py": [*OF_RECIPES, [RECIPE, "attacks.max_steps=1"]],
@@ -65,7 +69,8 @@ def answers(repository, tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         commands = {(f"scripts/{name}", "--help"): True for name in WRONG} | {("-m", "space_app", "--help"): True}
         commands |= {(f"scripts/{name}", *words): False for name, lines in WRONG.items() for words in lines}
-        commands |= {("-m", "space_app", "no-such-run"): False}
+        # `runs/no-such-run` is no name of the Hub, also in a clone in which nothing was played.
+        commands |= {("-m", "space_app", run): False for run in ("no-such-run", "runs/no-such-run")}
         commands |= {("-m", "space_app", str(run), "--port", str(taken.getsockname()[1])): False}
         commands |= {("scripts/run_rounds.py", str(folder.recipe), "--status"): True}
         commands |= {("scripts/run_messages.py", MESSAGES, f"output_dir={run}", "--status"): True}

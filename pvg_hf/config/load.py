@@ -273,7 +273,7 @@ def _explain(error: ErrorDetails) -> str:
     kind, value = error["type"], error["input"]
     if kind == "string_type" and isinstance(value, tuple(_YAML_NAMES)):
         name = next(name for kind, name in _YAML_NAMES.items() if isinstance(value, kind))
-        return f"must be text, but YAML reads this as a {name}: quote it, e.g. `'off'` or `'007'`"
+        return f"must be text, but YAML reads this as a {name}: quote it, e.g. `'off'` or `'007'` (on a command line within the shell's quotes: `\"name='007'\"`)"
     if kind == "string_type" and value is None:
         return "must be text, but YAML reads `~`, `null` and nothing as no value: write it in quotes"
     if kind in ("dataclass_type", "dataclass_exact_type"):

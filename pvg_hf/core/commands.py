@@ -25,7 +25,8 @@ def play_command(run: Path, *words: str, launcher: str = "python") -> str:
     """
     # A run that was moved, or pulled to another place, has a recipe with the old one.
     place = str(run.parent)
-    setting = place if re.fullmatch(r"[\w./-]+", place) else json.dumps(place, ensure_ascii=False)  # read as YAML
+    # Read as YAML, where `2024`, `2026-11-27` and `off` are no texts.
+    setting = place if re.fullmatch(r"[\w./-]*/[\w./-]*", place) else json.dumps(place, ensure_ascii=False)
     moved = [] if place == "runs" else [f"output_dir={setting}"]
     return script_command("run_rounds", run / "recipe.yaml", *moved, *words, launcher=launcher)
 

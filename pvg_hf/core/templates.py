@@ -355,7 +355,7 @@ def render_chat(
     Render a chat by the chat template of `tokenizer`.
 
     Raises:
-        ValueError: if the template cannot be rendered, or leaves out the text of the last message.
+        ValueError: if the template cannot be rendered, or leaves out the text of the last message or of the user's last one.
     """
     settings = {"add_generation_prompt": add_generation_prompt, **(chat_template_kwargs or {})}
     chat, failure = _try_chat(messages, tokenizer, settings)
@@ -389,13 +389,16 @@ def _try_chat(
             chat = tokenizer.apply_chat_template(messages, tokenize=False, **settings)
     except TemplateError as err:
         return "", f"fails ({cut_to_line(str(err), 300)})"
-    # Many templates strip white space at the ends of a text.
-    return chat, None if message_text(messages[-1]).strip() in chat else "leaves out its text"
+    # The last message, and the last of the user. Many templates strip white space at the ends of a text.
+    last = {message["role"]: message_text(message).strip() for message in messages if message["role"] == "user"}
+    last[messages[-1]["role"]] = message_text(messages[-1]).strip()
+    missing = [role for role, text in last.items() if text not in chat]
+    return chat, f"leaves out the text of the {missing[-1]}" if missing else None
 
 
 def message_text(message: Message) -> str:
-    """Return the text of a chat's message, whose content is a text or a list of parts."""
-    content = message["content"]
+    """Return the text of a chat's message: its content is a text, a list of parts, or nothing, as beside calls of tools."""
+    content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
 

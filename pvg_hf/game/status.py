@@ -99,7 +99,7 @@ def describe_stop(recipe: Recipe) -> str:
     if begun is None:
         return "All finished phases are kept."
     partial = partial_of(begun.target(folder))
-    if any(partial.glob(f"{BATCHES}/*/*.parquet")) or any(partial.glob(f"{POOL_SCORE_PARTS}/*.parquet")):
+    if _has_batches(partial):
         return f"All finished phases are kept; `{begun}` will resume after the batches that it has finished."
     checkpoint = find_checkpoint(partial) if begun.name in TRAINING else None
     if checkpoint is None:
@@ -109,9 +109,15 @@ def describe_stop(recipe: Recipe) -> str:
     return f"All finished phases are kept; `{begun}` will resume from its {checkpoint}."
 
 
+def _has_batches(partial: Path) -> bool:
+    """Whether a phase has kept batches of solutions or scores, after which it resumes."""
+    return any(partial.glob(f"{BATCHES}/*/*.parquet")) or any(partial.glob(f"{POOL_SCORE_PARTS}/*.parquet"))
+
+
 def _describe_progress(partial: Path, trains: bool) -> str:
-    """Newest checkpoint, and time since the last write. The folder may change or disappear while it is read."""
-    checkpoint = (find_checkpoint(partial) or "no checkpoint within the phase") if trains else ""
+    """Newest checkpoint or finished batches, and time since the last write. The folder may change or disappear meanwhile."""
+    kept = "some batches are finished" if _has_batches(partial) else ""
+    checkpoint = (find_checkpoint(partial) or "no checkpoint within the phase") if trains else kept
     newest = max(_changes(partial), default=None)
     written = "" if newest is None else f"last written {show_seconds(max(0.0, time.time() - newest))} ago"
     return "; ".join(part for part in (checkpoint, written) if part)

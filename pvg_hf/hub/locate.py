@@ -15,8 +15,10 @@ _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 def is_published_name(source: str | Path) -> bool:
-    """Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in an existing folder."""
-    return _PUBLISHED.fullmatch(str(source)) is not None and not Path(source).parent.is_dir()
+    """Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in `runs` or in an existing folder."""
+    parent = Path(source).parent
+    is_path = parent == Path("runs") or parent.is_dir()  # `runs` is where games are played, and a new clone has none
+    return _PUBLISHED.fullmatch(str(source)) is not None and not is_path
 
 
 def find_local_run(source: str | Path) -> RunFolder | None:

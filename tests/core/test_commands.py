@@ -11,7 +11,9 @@ from pvg_hf.core.commands import delete_command, play_command, script_command
 
 
 @pytest.mark.parametrize(
-    "place", ["runs", "results", "/data/my runs #1", "it's", "a: b", "[x]", "$HOME"], ids=lambda place: place
+    "place",
+    ["runs", "results", "/data/my runs #1", "it's", "a: b", "[x]", "$HOME", "2024", "2026-11-27", "off", "1e5"],
+    ids=lambda place: place,
 )
 def test_a_command_names_the_run_wherever_it_is(place):
     run = Path(place, "mine")

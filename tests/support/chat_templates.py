@@ -6,8 +6,11 @@ IN_PARTS = (
 )
 
 REFUSED_TEMPLATES = {
-    "nothing": ("", ["leaves out its text"]),
-    "only roles": ("{% for message in messages %}<{{ message['role'] }}>{% endfor %}", ["leaves out its text"]),
+    "nothing": ("", ["leaves out the text of the user"]),
+    "only roles": (
+        "{% for message in messages %}<{{ message['role'] }}>{% endfor %}",
+        ["leaves out the text of the user"],
+    ),
     "after the first": (
         "{% for message in messages[1:] %}{{ message['content'] }}{% endfor %}",
         ["wants a system message"],

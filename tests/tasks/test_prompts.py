@@ -234,6 +234,12 @@ def test_a_chat_is_rendered_from_texts_or_parts(chat_template, content):
     assert "How many?" in render_chat([{"role": "user", "content": content}], tokenizer)
 
 
+def test_a_message_without_a_text_is_rendered():
+    """As beside calls of tools."""
+    chat = [{"role": "user", "content": "How many?"}, {"role": "assistant", "content": None}]
+    assert "How many?" in render_chat(chat, make_tokenizer(adds_bos=False, chat_template=CHAT))
+
+
 def test_a_template_of_texts_says_so_if_it_is_given_parts():
     tokenizer = make_tokenizer(adds_bos=False, chat_template="{{ messages[0]['content'] + '!' }}")
     with pytest.raises(ValueError, match="wants a content that is a text"):

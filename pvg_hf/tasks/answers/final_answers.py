@@ -29,7 +29,7 @@ ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
 }
 
 _LINE_START = r"^(?:[^\w\n]|_){0,12}"  # the beginning of a line, with its decoration: `### `, `> **`, an emoji
-_PROBLEM = r"(?:(?i:(?:(?:next|new) )?(?:problem|question))|Q|Human|User)[ \t*_]{0,4}(?::|\r?$)"
+_PROBLEM = r"(?:(?i:(?:(?:next|new) )?(?:problem|question)(?: \d{1,4})?|instruction)|Q\d{0,4}|Human|User)[ \t*_]{0,4}(?::|\r?$)"
 _OTHER_PROBLEM = re.compile(_LINE_START + _PROBLEM, re.MULTILINE)
 _BOX = re.compile(r"\\boxed\s*\{")
 _GAP = r"[ \t*]{1,4}"

@@ -348,7 +348,7 @@ def _check_chat(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> N
     """Check that the chat template writes the solution of a chat: otherwise all pairs would be two equal texts."""
     if "chosen" not in row or not is_conversational(row):
         return
-    # A text of our own, because a template may rewrite the thoughts of a solution.
+    # A short text in its place, because a template may rewrite the thoughts of a solution.
     messages = [*row.get("prompt", ()), *row["chosen"][:-1], {**row["chosen"][-1], "content": "A solution."}]
     render_chat(messages, tokenizer, row.get("chat_template_kwargs"), add_generation_prompt=False)
 

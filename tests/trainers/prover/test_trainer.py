@@ -171,7 +171,7 @@ def test_chats_that_the_template_does_not_write_are_refused(content, prover, tmp
     tokenizer = load_prover(prover)[1]
     tokenizer.chat_template = "{% for message in messages %}<{{ message.role }}>{% endfor %}"
     rows = role_rows().map(lambda row: {"prompt": [{"role": "user", "content": content(row["prompt"])}]})
-    with pytest.raises(ValueError, match="chat template leaves out its text"):
+    with pytest.raises(ValueError, match="chat template leaves out the text of the user"):
         prover_trainer(prover, tmp_path, rows=rows, processing_class=tokenizer)
 
 

@@ -277,12 +277,13 @@ def test_a_scorer_reads_what_was_trained_on(tmp_path, words, framed_words, name,
 
 
 @pytest.mark.parametrize("name", ["prompts and replies", "whole chats"])
-def test_chats_that_the_template_does_not_write_are_refused(tmp_path, words, name):
-    words.chat_template = "{% for message in messages %}{{ message['role'] }} {% endfor %}"
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_chats_that_the_template_does_not_write_are_refused(tmp_path, words, name, role):
+    words.chat_template = (
+        f"{{% for message in messages if message['role'] != '{role}' %}}{{{{ message['content'] }}}} {{% endfor %}}"
+    )
     dataset = _chats() if name == "prompts and replies" else DATASETS[name][0]
-    with pytest.raises(
-        ValueError, match="message of the assistant, the tokenizer's chat template leaves out its text"
-    ):
+    with pytest.raises(ValueError, match=f"chat template leaves out the text of the {role}"):
         verifier_trainer(tmp_path, dataset, words)
 
 
