@@ -15,6 +15,8 @@ from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 # The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second request.
 ECHO_SECONDS = 1.0
 
+LOOK_SECONDS = 1.0  # between two looks at the run's folder while a process works alone
+
 
 def describe_request(number: int) -> str:
     """Message printed immediately after the signal `number`, because the current step may take a while."""
@@ -48,6 +50,7 @@ class StopRequest:
         self._asked_at: float | None = None
         self.has_interrupted = False
         self.find_loss: Callable[[], str | None] = lambda: None
+        self._looked_at = 0.0  # when `check_alone`, which is called at each token, last looked at the folder
         self._launcher = os.getppid() if is_launched() else None
 
     def is_asked(self) -> bool:
@@ -104,7 +107,10 @@ class StopRequest:
         Raises:
             GameInterrupted: in this case, only on this process.
         """
-        if self._is_asked_here() or self.find_loss() is not None:
+        is_due = time.monotonic() - self._looked_at > LOOK_SECONDS  # a network disk answers slowly
+        if is_due:
+            self._looked_at = time.monotonic()
+        if self._is_asked_here() or (is_due and self.find_loss() is not None):
             raise GameInterrupted
 
     @contextmanager

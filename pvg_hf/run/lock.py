@@ -39,6 +39,8 @@ class RunLock:
                 return None
         except (FileNotFoundError, NotADirectoryError):
             pass
+        except OSError:  # a network disk that does not answer; if it stays so, the next write fails
+            return None
         return (
             f"{self.file.parent} was deleted, moved or replaced while it was played: its {self.file.name} is gone or another "
             "process's. A run that was moved resumes from its new place, named by `output_dir`."
