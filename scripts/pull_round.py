@@ -6,10 +6,10 @@ Download a published round as a run's folder, to read it or to continue the game
 """
 
 import argparse
-import re
 import sys
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.hub.locate import PUBLISHED_NAME
 
 
 def read_round(text: str) -> int | str:
@@ -27,7 +27,7 @@ def main() -> int:
         "--with-earlier-players", action="store_true", help="download the players of earlier rounds, too"
     )
     arguments = parser.parse_args()
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.run):
+    if not PUBLISHED_NAME.fullmatch(arguments.run):
         parser.error(f"{arguments.run} is no name of a published run, such as ana/quickstart")
 
     set_up_logging()

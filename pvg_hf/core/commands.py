@@ -1,4 +1,4 @@
-"""Complete commands for messages, quoted for a shell: what they advise can be pasted."""
+"""Complete commands for messages, quoted for a shell, so that a reader can paste them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Where the project is found, and how it is installed."""
+"""Address of the project, and the commands that install it."""
 
 PROJECT_URL = "https://example.org/pvg_hf"
 """

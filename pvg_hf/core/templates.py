@@ -397,7 +397,7 @@ def _try_chat(
 
 
 def message_text(message: Message) -> str:
-    """Return the text of a chat's message: its content is a text, a list of parts, or nothing, as beside calls of tools."""
+    """Return the text of a chat's message: its content is a text, a list of parts, or nothing, as in calls of tools."""
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 

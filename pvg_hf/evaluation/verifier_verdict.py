@@ -1,5 +1,5 @@
 """
-What a run shows of its verifiers, as statements that the report, the app, the cards and the log of a game share.
+Statements about the verifiers of a run, shared by the report, the app, the cards and the log of a game.
 
 Verifiers are compared only at equal completeness: on each pool, both accept the same share of its helpful correct solutions.
 A verifier's own threshold can make it reject more of everything, which is not a gain.

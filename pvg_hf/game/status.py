@@ -226,7 +226,7 @@ def _wrap(text: str) -> list[str]:
 
 
 def _wrap_line(line: str, width: int) -> list[str]:
-    # What stands in backticks may be a command, which can be pasted only as one line.
+    # Text in backticks may be a command, which must stay on one line to be pasted.
     unbroken = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", "\xa0"), line)
     parts = wrap(unbroken, width, break_long_words=False, break_on_hyphens=False)
     return [part.replace("\xa0", " ") for part in parts]

@@ -1,4 +1,4 @@
-"""What is said of a game's verifiers, by the figures of its rounds."""
+"""Statements about a game's verifiers, on figures of synthetic rounds."""
 
 import pytest
 

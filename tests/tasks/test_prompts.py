@@ -235,7 +235,7 @@ def test_a_chat_is_rendered_from_texts_or_parts(chat_template, content):
 
 
 def test_a_message_without_a_text_is_rendered():
-    """As beside calls of tools."""
+    """Messages that call tools have no text."""
     chat = [{"role": "user", "content": "How many?"}, {"role": "assistant", "content": None}]
     assert "How many?" in render_chat(chat, make_tokenizer(adds_bos=False, chat_template=CHAT))
 
