@@ -158,9 +158,11 @@ def _next_logits(
     return output.logits[:, -1].float()
 
 
-def pad_left(prompts: Sequence[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return token ids and mask, each of shape `(prompts, longest)`, padded on the left."""
-    width = max(map(len, prompts))
+def pad_left(
+    prompts: Sequence[list[int]], device: torch.device, *, multiple: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return token ids and mask, each of shape `(prompts, width)`, padded on the left to a multiple of tokens."""
+    width = -(-max(map(len, prompts)) // multiple) * multiple
     ids = [[ids[0]] * (width - len(ids)) + ids for ids in prompts]  # any valid id will do, since the mask hides it
     mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
