@@ -16,6 +16,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
 from pvg_hf.core.hub_access import is_on_hub
 from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.kv_cache import cache_width
 from pvg_hf.models.prover_model import lora_for_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier_model import lora_for_verifier
@@ -133,7 +134,7 @@ def measure_size(
         num_layers=text.num_hidden_layers,
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,
-        cache_width=_cache_width(text),
+        cache_width=cache_width(config),
         max_positions=text.to_dict().get("max_position_embeddings"),
         weight_bytes=dtype.itemsize,
         num_quantized=_num_linear(model) if is_quantized else 0,
@@ -198,13 +199,6 @@ def _num_linear(model: torch.nn.Module) -> int:
         for module in model.modules()
         if isinstance(module, torch.nn.Linear) and module is not head and not module.weight.requires_grad
     )
-
-
-def _cache_width(config: PretrainedConfig) -> int:
-    values = config.to_dict()  # not every architecture shares keys and values between heads
-    num_heads = config.num_attention_heads
-    head_size = values.get("head_dim") or config.hidden_size // num_heads
-    return 2 * (values.get("num_key_value_heads") or num_heads) * head_size
 
 
 def has_adapter_critic(config: ProverConfig) -> bool:
