@@ -19,6 +19,7 @@ from pvg_hf.config.fields import (
     GroupSize,
     NonNegative,
     Positive,
+    PositiveShare,
     Rank,
     Repeats,
     Sets,
@@ -81,7 +82,7 @@ PairCorrection = Literal["none", "smoothing", "forward", "backward"]
 
 VerifierCorrection = Literal[PairCorrection, "exact"]
 
-Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
+Generation = Literal["auto", "transformers", "continuous", "vllm_colocate", "vllm_server"]
 
 
 @section
@@ -590,7 +591,24 @@ class ProverConfig(PlayerConfig):
         0.05,
         description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
     )
-    temperature: Annotated[Positive, Sets()] = Field(1.0, description="Sampling temperature, in training and minting.")
+    temperature: Annotated[Positive, Sets()] = Field(
+        1.0, description="Sampling temperature, in training, minting and evaluation."
+    )
+    top_p: Annotated[PositiveShare, Sets()] = Field(
+        1.0,
+        description="Sample from the most probable tokens that together have this probability; 1 for all. This key and the next "
+        "three change what is sampled, and not the log-probabilities that training uses: see docs/prover-trainer.md.",
+    )
+    top_k: Annotated[CountOrZero, Sets()] = Field(
+        0, description="Sample from this number of most probable tokens; 0 for all."
+    )
+    min_p: Annotated[Share, Sets()] = Field(
+        0.0, description="Sample from tokens with at least this share of the most probable token's probability."
+    )
+    repetition_penalty: Annotated[Positive, Sets()] = Field(
+        1.0,
+        description="Reduce the logits of tokens that are in the prompt or the solution by this factor; 1 for none.",
+    )
     chat_template_kwargs: dict[str, Any] = Field(
         default_factory=dict,
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud.",
@@ -598,9 +616,11 @@ class ProverConfig(PlayerConfig):
     generation: Annotated[
         Generation, Sets(), Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
     ] = Field(
-        "transformers",
-        description="Engine that generates solutions, in training and minting: this package's loop over transformers, continuous "
-        "batching (on a GPU), or vLLM in the same process or as a server; see docs/prover-trainer.md.",
+        "auto",
+        description="Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU "
+        "(with `scripts/run_phases.py`), else `transformers`, which is a compiled `generate` with a static cache on a GPU, and this "
+        "package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`: vLLM in the same "
+        "process or as a server. See docs/prover-trainer.md.",
     )
     max_completion_length: Annotated[Count, Sets()] = Field(
         128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."

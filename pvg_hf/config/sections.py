@@ -221,8 +221,10 @@ class MintConfig:
     test_solutions_per_problem: Repeats = Field(
         8, description="Solutions of each role per test problem; the round is evaluated on them."
     )
-    problems_per_batch: Count = Field(
-        32, description="Prompts whose solutions are sampled together; lower it to save memory."
+    problems_per_batch: Count | None = Field(
+        None,
+        description="Prompts whose solutions are sampled together. By default 32 on a CPU, and 256 on a GPU, where memory decides how "
+        "many of their solutions are written at once.",
     )
 
 

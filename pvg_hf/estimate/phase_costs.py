@@ -10,6 +10,7 @@ from pvg_hf.estimate.amounts import Amounts
 from pvg_hf.estimate.costs import Work, reading, sampling, training
 from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes
 from pvg_hf.estimate.verifiers import verifier_costs
+from pvg_hf.sampling import Sampler
 
 Sizes = Mapping[str, PlayerSize]  # of `prover`, `verifier` and PPO's `critic`
 
@@ -260,7 +261,7 @@ class Writing:
             prover,
             num_prompts=self.num_problems / amounts.num_processes,
             num_samples=self.num_samples,
-            prompts_per_batch=amounts.recipe.mint.problems_per_batch,
+            prompts_per_batch=amounts.recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch,
             prompt=amounts.lengths.prompt[self.role],
             solution=amounts.lengths.solution,
             max_new_tokens=amounts.recipe.prover.max_completion_length,

@@ -22,7 +22,7 @@ from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
-from pvg_hf.sampling import Sample
+from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
@@ -73,6 +73,7 @@ class BestHelpfulCallback(StepFigures):
         self.best = float("-inf")
         self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
         self.trainer: ProverGRPOTrainer | None = None
+        self._sampler: Sampler | None = None
 
     def attach(self, trainer: ProverGRPOTrainer) -> None:
         """Add this callback to the trainer of the prover that it evaluates."""
@@ -150,9 +151,7 @@ class BestHelpfulCallback(StepFigures):
         config, processes = self.context.recipe.prover, self.context.processes
         problems = self.context.problems.parts["prover_heldout"]
         problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
-        sampler = self.context.players.make_sampler(model, self.trainer.processing_class, engine=engine)
+        sampler = self._open_sampler()
         seed = self.context.seed("heldout")  # the same draws at every step, so that checkpoints are comparable
         with ready_to_sample(self.trainer):
             written = sample_everywhere(
@@ -179,6 +178,15 @@ class BestHelpfulCallback(StepFigures):
         with self.context.stop.sharing():
             figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
+
+    def _open_sampler(self) -> Sampler:
+        """Make the sampler, or return that of the last evaluation, unless it must receive the weights again (vLLM)."""
+        trainer = self.trainer
+        if self._sampler is None or trainer.use_vllm:
+            model = trainer.accelerator.unwrap_model(trainer.model)
+            engine = trainer.vllm_generation if trainer.use_vllm else None
+            self._sampler = self.context.players.make_sampler(model, trainer.processing_class, engine=engine)
+        return self._sampler
 
     def _observe(self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade]) -> list[int | None]:
         """Return the label of each solution that decides; `None` if the checker abstained."""

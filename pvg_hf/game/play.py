@@ -3,6 +3,7 @@
 import gc
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +31,8 @@ from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_proc
 from pvg_hf.game.sandbox_use import take_sandbox_use
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
-from pvg_hf.models.hardware import join_processes
+from pvg_hf.models.hardware import Hardware, join_processes
+from pvg_hf.preflight.machine import choose_engine_for_game
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.environment import script_line
@@ -98,9 +100,11 @@ def play(
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish
-            for key in pending_phases(recipe, phases):
+            pending = pending_phases(recipe, phases)
+            is_alone = len(pending) == 1
+            for key in pending:
                 stop.check()
-                _play_phase(recipe, folder, key, problems, stop, tracker, callbacks)
+                _play_phase(recipe, folder, key, problems, stop, tracker, callbacks, is_alone=is_alone)
     return folder
 
 
@@ -135,12 +139,19 @@ def _play_phase(
     stop: StopRequest,
     tracker: GameTracker,
     callbacks: Sequence[GameCallback],
+    *,
+    is_alone: bool,
 ) -> None:
     round_recipe = recipe if key.round_index is None else recipe.for_round(key.round_index)
     # The step axis needs the whole game's recipe: rounds may have different numbers of steps.
     problems = problems.for_round(round_recipe)
+    engine = choose_engine_for_game(round_recipe, Hardware.here(recipe.device), is_one_phase=is_alone)
+    round_recipe = replace(round_recipe, prover=replace(round_recipe.prover, generation=engine.name))
     context = PhaseContext(round_recipe, folder, key, problems, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
+    if is_main and not folder.has_event("sampling", **engine._asdict()):
+        folder.log_event("sampling", **engine._asdict())
+        logger.info("Solutions are sampled by `%s`, because %s.", engine.name, engine.reason)
     for callback in callbacks:
         callback.on_phase_begin(context)
     if is_main:

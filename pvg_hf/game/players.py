@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator, PartialState
@@ -20,7 +20,9 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
+from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
@@ -107,17 +109,23 @@ class PlayerLoader:
             engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
                 Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
         """
+        generation = self.recipe.prover.generation
+        if generation == "continuous":
+            return ContinuousSampler(model, tokenizer, **self.sampler_settings)
+        if generation.startswith("vllm_"):
+            engine = engine or self._start_vllm(model, tokenizer)
+            return VllmSampler(model, tokenizer, engine=engine, **self.sampler_settings)
+        return open_sampler(model, tokenizer, **self.sampler_settings)
+
+    @property
+    def sampler_settings(self) -> dict[str, Any]:
+        """Settings of the recipe for any [`~pvg_hf.sampling.Sampler`]."""
         config = self.recipe.prover
-        settings = {
+        return {
             "max_new_tokens": config.max_completion_length,
-            "temperature": config.temperature,
             "prompts_per_batch": self.recipe.mint.problems_per_batch,
+            **{name: getattr(config, name) for name in DISTRIBUTION},
         }
-        if config.generation == "continuous":
-            return ContinuousSampler(model, tokenizer, **settings)
-        if config.generation.startswith("vllm_"):
-            return VllmSampler(model, tokenizer, engine=engine or self._start_vllm(model, tokenizer), **settings)
-        return Sampler(model, tokenizer, **settings)
 
     def _start_vllm(self, model, tokenizer) -> "VLLMGeneration":
         """Start a vLLM engine with the same settings as the trainer's."""
@@ -138,7 +146,7 @@ class PlayerLoader:
             gpu_memory_utilization=args.vllm_gpu_memory_utilization,
             max_model_length=args.vllm_max_model_length,
             model_impl=args.vllm_model_impl,
-            temperature=args.temperature,
+            **{name: getattr(args, name) for name in DISTRIBUTION},
             max_completion_length=args.max_completion_length,
         )
 

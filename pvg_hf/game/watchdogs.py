@@ -19,7 +19,7 @@ from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.training import fine_tune_player
-from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.sampling.graded_solutions import sample_solutions
 from pvg_hf.tasks.base import Problem
 
@@ -241,16 +241,10 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
 
 def _write_incorrect(context: PhaseContext, model, tokenizer, number: int) -> list[tuple[Problem, str]]:
     """Write `number` or a few more solutions to problems of D_pi, and return the incorrect ones with their problems."""
-    seed, config = context.seed("recovery", "solutions"), context.recipe.prover
+    seed = context.seed("recovery", "solutions")
     problems = context.problems.parts["prover"]
     problems = problems.select(derive_rng(seed).permutation(len(problems))[:number]).to_list()
-    sampler = Sampler(
-        model,
-        tokenizer,
-        max_new_tokens=config.max_completion_length,
-        temperature=config.temperature,
-        prompts_per_batch=context.recipe.mint.problems_per_batch,
-    )
+    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
     num_samples = ceil(number / len(problems))
     # Every process writes all of them, so that all train on the same ones.
     rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)

@@ -86,4 +86,4 @@ def _rows_at_once(judged: JudgedRound) -> int:
     """Return a number of solutions that fit in memory: as many as a batch of the recipe's own phases has."""
     recipe = judged.recipe
     each = max(recipe.bootstrap.solutions_per_problem, recipe.mint.test_solutions_per_problem)
-    return recipe.mint.problems_per_batch * each
+    return (recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch) * each

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -9,39 +10,78 @@ from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.fields import default_of
+from pvg_hf.config.player_sections import LoraConfig, ProverConfig
 from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
 
 
 def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.generation`."""
-    config = recipe.prover
-    where = f"`prover.generation` is `{config.generation}`"
-    if not config.generation.startswith("vllm_"):
+    generation = recipe.prover.generation
+    where = f"`prover.generation` is `{generation}`"
+    if generation == "continuous":
+        penalty = recipe.prover.repetition_penalty
+        if penalty != default_of(ProverConfig, "repetition_penalty"):
+            yield (
+                f"{where}, which ignores `prover.repetition_penalty`, here {penalty}: leave it out, or use `generation: "
+                "transformers`."
+            )
+    if not generation.startswith("vllm_"):
         return
     if find_spec("vllm") is None and hardware.is_here:
         yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
+    yield from (f"{where}, and {obstacle}." for obstacle in _vllm_obstacles(recipe, hardware))
+
+
+def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: bool) -> EngineChoice:
+    """
+    Choose the engine of `prover.generation: auto`.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides.
+        hardware ([`Hardware`]):
+            The machine.
+        is_one_phase (`bool`):
+            Whether the process plays a single phase, since vLLM does not release its memory before its process ends.
+    """
+    as_vllm = replace(recipe, prover=replace(recipe.prover, generation="vllm_colocate"))
+    obstacles = list(_vllm_obstacles(as_vllm, hardware))
+    if recipe.prover.lora is not None and recipe.prover.lora.target_modules != default_of(
+        LoraConfig, "target_modules"
+    ):
+        obstacles.append("`prover.lora.target_modules` is set, and vLLM receives merged weights")
+    if not is_one_phase:
+        obstacles.append("each phase needs a separate process with it (`scripts/run_phases.py`)")
+    return choose_generation(recipe.prover.generation, hardware.device, vllm_obstacle=next(iter(obstacles), None))
+
+
+def _vllm_obstacles(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
+    """List settings that vLLM does not support."""
+    config = recipe.prover
     if config.quantization != "none":
         yield (
-            f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and "
-            "rounding to 4 bits would erase the adapter's changes. Use `quantization: none`, or `generation: transformers`."
+            f"`prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and rounding to 4 "
+            "bits would erase the adapter's changes. Use `quantization: none`, or `generation: transformers`"
         )
     if config.generation == "vllm_server" and hardware.num_processes > 1:
         yield (
-            f"{where} with {hardware.num_processes} processes: the server expects equally many prompts from each, but "
-            "minting distributes them in batches. Use one process, or `vllm_colocate`."
+            f"there are {hardware.num_processes} processes: the server expects equally many prompts from each, but minting "
+            "distributes them in batches. Use one process, or `vllm_colocate`"
         )
     if config.generation == "vllm_colocate" and recipe.task.shows_own_solutions:
         yield (
-            f"{where}, and `task.honest_source` is `prover`: the solutions are written before the training, and vLLM does not "
-            "release its memory between the two. Use `vllm_server`, or `transformers`."
+            "`task.honest_source` is `prover`: the solutions are written before the training, and vLLM does not release its "
+            "memory between the two. Use `vllm_server`, or `transformers`"
         )
     if recipe.verifier.shares_base:
-        yield f"{where}, and `verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved."
+        yield "`verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved"
 
 
 _LAUNCHERS = "see `recipes/accelerate/`"

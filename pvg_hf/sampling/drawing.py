@@ -3,8 +3,16 @@
 from collections.abc import Sequence
 
 import torch
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from torch.nn import functional
+from transformers import DynamicCache, LogitsProcessorList, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
+from transformers.generation import (
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from pvg_hf.core.stop_checks import stop_if_asked
 
@@ -91,7 +99,7 @@ def draw_solutions(
     owners: torch.Tensor,
     uniforms: torch.Tensor,
     *,
-    temperature: float,
+    warpers: LogitsProcessorList,
     end_ids: torch.Tensor,
 ) -> list[list[int]]:
     """
@@ -106,8 +114,8 @@ def draw_solutions(
             Index of each row's prompt.
         uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
             Uniform random numbers in [0, 1), one per token.
-        temperature (`float`):
-            Sampling temperature, above 0.
+        warpers ([`~transformers.LogitsProcessorList`]):
+            Functions of the tokens so far and the logits, such as a temperature, that give the logits to draw from.
         end_ids (`torch.Tensor`):
             Tokens that end a completion.
 
@@ -124,12 +132,13 @@ def draw_solutions(
     width, num_seen = mask.shape[1], mask[owners].sum(-1, keepdim=True)  # (rows, 1)
     mask = torch.cat([mask[owners], mask.new_ones(len(owners), max_new_tokens)], dim=1)
 
-    tokens = torch.full(uniforms.shape, NO_TOKEN, device=device)
+    texts = torch.cat([ids[owners], torch.full(uniforms.shape, NO_TOKEN, device=device)], dim=1)
+    tokens = texts[:, width:]
     rows = torch.arange(len(owners), device=device)  # indices of the rows still in the batch
     is_open = torch.ones_like(rows, dtype=torch.bool)  # whether each of them is unfinished
     for place in range(max_new_tokens):
         stop_if_asked()
-        drawn = draw_tokens(logits / temperature, uniforms[rows, place])
+        drawn = draw_tokens(warpers(texts[rows, : width + place].clamp(min=0), logits), uniforms[rows, place])
         tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
         is_open = is_open & ~torch.isin(drawn, end_ids)
         num_open = int(is_open.sum())
@@ -168,13 +177,18 @@ def pad_left(
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
+BLOCK = 512  # tokens of the vocabulary that are summed before the others are searched
+
+EXACT_VOCABULARY = 2**14  # up to this size, the distribution is computed in float64
+
+
 def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """
     Draw tokens by inverting the cumulative distribution.
 
     Args:
         logits (`torch.Tensor` of shape `(rows, vocabulary)`):
-            Unnormalised log-probabilities.
+            Unnormalised log-probabilities, in float32.
         uniforms (`torch.Tensor` of shape `(rows,)`):
             Uniform random numbers in [0, 1).
 
@@ -182,8 +196,44 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         `torch.Tensor` of shape `(rows,)`: the first token with a cumulative probability above the uniform number. A
         token of probability 0 is never drawn.
     """
-    cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
-    total = cumulative[:, -1:].contiguous()  # 1 up to rounding
-    drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
-    # A number just below 1 may be rounded to 1, which no sum exceeds: use the last token of positive probability then.
-    return torch.minimum(drawn, torch.searchsorted(cumulative, total))[:, 0]
+    if logits.shape[-1] <= EXACT_VOCABULARY:
+        cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
+        return _search(cumulative, uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:])[:, 0]
+    # First the block that contains the number, and then the token within it: float64 for every token would take most of
+    # the time on a GPU.
+    weights = functional.pad(logits.softmax(-1), (0, -logits.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
+    cumulative = weights.sum(-1, dtype=torch.float64).cumsum(-1)  # (rows, blocks)
+    wanted = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    block = _search(cumulative, wanted)  # (rows, 1)
+    before = functional.pad(cumulative, (1, 0)).gather(1, block)
+    within = weights[torch.arange(len(block), device=block.device), block[:, 0]].double().cumsum(-1)  # (rows, BLOCK)
+    return (block * BLOCK + _search(within, wanted - before))[:, 0]
+
+
+def _search(cumulative: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Return the first index whose sum is above `wanted`, `(rows, 1)`, or the last one that adds to the sum."""
+    found = torch.searchsorted(cumulative, wanted, right=True)
+    # A number just below the total may be rounded to it, which no sum exceeds.
+    return torch.minimum(found, torch.searchsorted(cumulative, cumulative[:, -1:].contiguous()))
+
+
+def make_warpers(
+    *, temperature: float, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0
+) -> LogitsProcessorList:
+    """
+    Return transformers' functions of the logits for these settings, in the order in which `generate` applies them.
+
+    Raises:
+        ValueError: for a setting outside its range.
+    """
+    warpers = LogitsProcessorList()
+    if repetition_penalty != 1.0:
+        warpers.append(RepetitionPenaltyLogitsProcessor(float(repetition_penalty)))
+    warpers.append(TemperatureLogitsWarper(float(temperature)))
+    if top_k:
+        warpers.append(TopKLogitsWarper(top_k))
+    if top_p < 1.0:
+        warpers.append(TopPLogitsWarper(top_p))
+    if min_p:
+        warpers.append(MinPLogitsWarper(min_p))
+    return warpers

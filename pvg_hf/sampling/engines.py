@@ -24,10 +24,7 @@ class ContinuousSampler(Sampler):
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
         settings = GenerationConfig(
             do_sample=True,
-            temperature=self.temperature,
-            # No truncation of the distribution, as in the package's own loop.
-            top_k=0,
-            top_p=1.0,
+            **self.distribution,
             max_new_tokens=self.max_new_tokens,
             eos_token_id=self.end_ids,
             pad_token_id=self.tokenizer.pad_token_id,
@@ -65,10 +62,10 @@ class VllmSampler(Sampler):
     would apply to each row, so that rows of the same prompt would be equal.
 
     Args:
-        model, tokenizer, max_new_tokens, temperature, prompts_per_batch:
+        model, tokenizer, settings:
             As for [`Sampler`].
         engine ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            Engine made for this model, temperature and length.
+            Engine made for this model, distribution and length.
     """
 
     def __init__(

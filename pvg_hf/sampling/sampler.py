@@ -8,9 +8,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.sampling.drawing import draw_solutions
+from pvg_hf.sampling.drawing import draw_solutions, make_warpers
 
 logger = logging.getLogger(__name__)
+
+
+# Settings of the distribution, by their names in transformers, TRL, vLLM and the recipe.
+DISTRIBUTION = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,10 @@ class Sampler:
 
     Samples of a problem share the forward pass of its prompt, and finished rows leave the batch.
 
+    Class attributes:
+        default_prompts_per_batch (`int`):
+            Number of prompts sampled together by default.
+
     Args:
         model ([`~transformers.PreTrainedModel`]):
             The prover. Its train or eval mode is restored.
@@ -47,12 +55,19 @@ class Sampler:
             Maximum length of a solution, in tokens.
         temperature (`float`, defaults to 1.0):
             Sampling temperature, above 0.
-        prompts_per_batch (`int`, defaults to 32):
-            Number of prompts sampled together; it is reduced when memory runs out.
+        top_p (`float`, defaults to 1.0), top_k (`int`, defaults to 0), min_p (`float`, defaults to 0.0):
+            Truncation of the distribution, as in transformers' `generate`; the defaults do not truncate.
+        repetition_penalty (`float`, defaults to 1.0):
+            Factor by which logits of tokens in the prompt or the solution are reduced.
+        prompts_per_batch (`int`, *optional*):
+            Number of prompts sampled together, by default `default_prompts_per_batch`; it is reduced when memory runs
+            out.
 
     Raises:
         ValueError: for a setting outside its range, or a prover without an end token.
     """
+
+    default_prompts_per_batch = 32
 
     def __init__(
         self,
@@ -61,8 +76,13 @@ class Sampler:
         *,
         max_new_tokens: int,
         temperature: float = 1.0,
-        prompts_per_batch: int = 32,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        prompts_per_batch: int | None = None,
     ):
+        prompts_per_batch = prompts_per_batch or self.default_prompts_per_batch
         if not (temperature > 0 and min(max_new_tokens, prompts_per_batch) >= 1):
             raise ValueError(
                 "`temperature` must be above 0, `max_new_tokens` and `prompts_per_batch` at least 1; got "
@@ -71,7 +91,9 @@ class Sampler:
         self.model = model
         self.tokenizer = tokenizer
         self.max_new_tokens = max_new_tokens
-        self.temperature = temperature
+        values = (float(temperature), top_p, top_k, min_p, repetition_penalty)
+        self.distribution = dict(zip(DISTRIBUTION, values, strict=True))
+        self.warpers = make_warpers(**self.distribution)
         self.prompts_per_batch = prompts_per_batch
         self._prompts_at_once = prompts_per_batch  # reduced when memory runs out
         self.end_ids = _end_token_ids(model, tokenizer)
@@ -163,7 +185,7 @@ class Sampler:
 
     def _draw(self, prompts: list[list[int]], owners: torch.Tensor, uniforms: torch.Tensor) -> list[list[int]]:
         end_ids = torch.tensor(self.end_ids, device=self.model.device)
-        return draw_solutions(self.model, prompts, owners, uniforms, temperature=self.temperature, end_ids=end_ids)
+        return draw_solutions(self.model, prompts, owners, uniforms, warpers=self.warpers, end_ids=end_ids)
 
     def _halve(self, num_prompts: int) -> None:
         self._prompts_at_once = num_prompts // 2

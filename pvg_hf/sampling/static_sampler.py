@@ -1,22 +1,36 @@
 """Samples on a GPU with transformers' `generate`, a static cache and a compiled forward pass."""
 
 import logging
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+from peft import PeftModel
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StaticCache,
+    StoppingCriteria,
+)
 
+from pvg_hf.core.stop_checks import stop_if_asked
+from pvg_hf.models.kv_cache import MAX_ROWS, rows_that_fit
 from pvg_hf.sampling.drawing import draw_tokens, pad_left
 from pvg_hf.sampling.sampler import Sampler
 
 logger = logging.getLogger(__name__)
 
-# A call of `generate` ends when this share of its rows has ended: the others continue together in a later call. Half of
-# the rows is where the time of GSM8K's solutions by a model of 0.5 B is shortest, by benchmarks/generation.py --lengths.
+# A call of `generate` ends when this share of its rows has ended and others wait: the unfinished rows continue together
+# in a later call. At half, the rows of 12,808 GSM8K solutions by a model of 0.5 B parameters were busy for .73 of the
+# time, and for .38 if each call waits for its longest row.
 ENDED_SHARE = 0.5
-WIDTH_STEP = 64  # prompts are padded to multiples of it, so that few shapes are compiled
+PROMPT_STEP = 64  # prompts are padded to a multiple of it
+CACHE_STEP = 128  # and the cache's length is one of this, so that few shapes are compiled
+FREE_SHARE = 0.8  # of the free memory that sampling may use
+TRAINING_FREE_SHARE = 0.25  # the same in training, where the cache stays and the rest is for activations
 
 
 @dataclass
@@ -43,18 +57,16 @@ class UniformDraw(LogitsProcessor):
         uniforms (`torch.Tensor` of shape `(rows, steps)`):
             Uniform random numbers in [0, 1) of the next steps.
         width (`int`):
-            Tokens of the padded prompts.
-        temperature (`float`):
-            Sampling temperature, above 0.
+            Number of tokens of the padded prompts.
     """
 
-    def __init__(self, uniforms: torch.Tensor, width: int, temperature: float):
-        self.uniforms, self.width, self.temperature = uniforms, width, temperature
+    def __init__(self, uniforms: torch.Tensor, width: int):
+        self.uniforms, self.width = uniforms, width
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        # `generate` may take a step too many before it sees that all rows have ended.
+        # On some devices, `generate` takes a step too many before it sees that all rows have ended.
         step = min(input_ids.shape[1] - self.width, self.uniforms.shape[1] - 1)
-        drawn = draw_tokens(scores / self.temperature, self.uniforms[:, step])
+        drawn = draw_tokens(scores, self.uniforms[:, step])
         return torch.full_like(scores, -torch.inf).scatter_(1, drawn[:, None], 0.0)
 
 
@@ -66,11 +78,11 @@ class ShareEnded(StoppingCriteria):
         share (`float`):
             In (0, 1].
         room (`torch.Tensor` of shape `(rows,)`):
-            Tokens that each row may still have.
+            Number of tokens that each row may still have.
         end_ids (`torch.Tensor`):
             Tokens that end a row.
         width (`int`):
-            Tokens of the padded prompts.
+            Number of tokens of the padded prompts.
     """
 
     def __init__(self, share: float, room: torch.Tensor, end_ids: torch.Tensor, width: int):
@@ -78,34 +90,79 @@ class ShareEnded(StoppingCriteria):
         self.is_ended = torch.zeros_like(room, dtype=torch.bool)
 
     def __call__(self, input_ids: torch.Tensor, scores, **kwargs) -> torch.Tensor:
+        stop_if_asked()
         self.is_ended |= torch.isin(input_ids[:, -1], self.end_ids) | (self.room <= input_ids.shape[1] - self.width)
-        return (self.is_ended.float().mean() >= self.share).expand(len(input_ids))
+        return (self.is_ended.float().mean() >= self.share).expand(len(input_ids))  # no wait for the device
 
 
 class StaticSampler(Sampler):
     """
-    Samples with transformers' `generate`, a static cache and, on a GPU, a compiled forward pass.
+    Samples with transformers' `generate`, a static cache and a compiled forward pass.
 
-    Draws depend on a row's own uniform numbers, as those of [`Sampler`], up to rounding. All calls have the same number
-    of rows, and prompts are padded to few lengths, so that compilation happens once or twice. When half of the rows of
-    a call have ended, the others wait for the next call, with what they have written as part of their prompts.
+    Draws depend on a row's own uniform numbers, as those of [`Sampler`], up to rounding. As many rows as fit in memory
+    are written at once. All calls have the same number of rows and the same cache, so that compilation happens once or
+    twice. When half of a call's rows have ended and others wait, the unfinished ones continue in a later call, with what
+    they have written as part of their prompts.
+
+    If the model cannot be compiled, [`Sampler`]'s loop samples instead.
     """
 
-    is_compiled = True
-    max_rows = 256
+    # Enough that rows which have ended are replaced. Memory decides how many of them are sampled at once.
+    default_prompts_per_batch = 256
+    compile_config = None  # of `generate`: its default compiles on a GPU
+
+    def __init__(self, model, tokenizer, **settings):
+        super().__init__(model, tokenizer, **settings)
+        self._uses_loop = False
+        self._longest = 0  # tokens of the longest prompt that is known
+        self._max_rows = MAX_ROWS
+        self._cache: StaticCache | None = None
+        self._cache_shape = (0, 0)  # rows, tokens
+
+    def batches(self, prompts: Sequence[str]) -> list[list[int]]:
+        self._longest = max([self._longest, *map(len, self._encode(prompts))])  # so that all batches use one cache
+        return super().batches(prompts)
 
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+        from torch._dynamo.exc import TorchDynamoException  # slow to import
+
+        if not self._uses_loop:
+            try:
+                return self._sample_statically(rows, uniforms)
+            except TorchDynamoException as err:
+                reason = str(err).strip().partition("\n")[0]
+                logger.warning(
+                    "The prover's forward pass cannot be compiled (%s); sampling without, which is slower.", reason
+                )
+                self._uses_loop = True
+                self._cache = None
+        return super().sample_ids(rows, uniforms)
+
+    def _sample_statically(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
         fresh = [_Row(index, list(ids), uniforms[index]) for index, ids in enumerate(rows)]
         fresh.sort(key=lambda row: len(row.prompt))
-        at_once, started, ended = self._rows_at_once(fresh), [], []
+        started: list[_Row] = []  # rows that an earlier call has not finished
+        ended: list[_Row] = []
         was_training = self.model.training
-        self.model.eval()
+        self.model.eval()  # dropout would make draws irreproducible
         try:
+            at_once = self._prepare_cache(fresh, was_training)
             while fresh or started:
                 source = started if len(started) >= at_once or not fresh else fresh
                 batch, rest = source[:at_once], source[at_once:]
+                try:
+                    self._write(batch, at_once, share=ENDED_SHARE if rest or (fresh and started) else 1.0)
+                except torch.OutOfMemoryError:
+                    if at_once == 1:
+                        raise
+                    at_once //= 2
+                    is_short = True
+                else:
+                    is_short = False
+                if is_short:  # outside the handler, because its traceback keeps the tensors alive
+                    self._shrink(at_once)
+                    continue
                 fresh, started = (rest, started) if source is fresh else (fresh, rest)
-                self._continue(batch, at_once, share=ENDED_SHARE if fresh or started else 1.0)
                 for row in batch:
                     (ended if self._is_ended(row) else started).append(row)
                 started.sort(key=lambda row: len(row.text))
@@ -116,43 +173,98 @@ class StaticSampler(Sampler):
     def _is_ended(self, row: _Row) -> bool:
         return len(row.tokens) == self.max_new_tokens or row.tokens[-1] in self.end_ids
 
-    def _rows_at_once(self, rows: Sequence[_Row]) -> int:
-        """Rows of each call: the largest power of two that fits in memory, no more than are needed."""
-        needed = 1 << max(0, len(rows) - 1).bit_length()
-        longest = max((len(row.prompt) for row in rows), default=0) + self.max_new_tokens
-        return min(needed, self.max_rows)
+    def _prepare_cache(self, rows: Sequence[_Row], is_training: bool) -> int:
+        """Make a cache that is large enough, unless there is one, and return its number of rows, a power of two."""
+        self._longest = max([self._longest, *(len(row.prompt) for row in rows)])
+        # A row that continues in a later call is padded once more.
+        length = _round_up(self._longest + PROMPT_STEP + self.max_new_tokens, CACHE_STEP)
+        num_rows = min(1 << max(0, len(rows) - 1).bit_length(), self._max_rows)
+        if self._cache is None or num_rows > self._cache_shape[0] or length > self._cache_shape[1]:
+            self._cache = None  # first, because its memory is free for the new one
+            device = self.model.device
+            if device.type == "cuda":
+                free = _free_bytes(device) * (TRAINING_FREE_SHARE if is_training else FREE_SHARE)
+                fitting = rows_that_fit(self.model.config, self.model.dtype, length, int(free))
+                self._max_rows = min(self._max_rows, fitting)
+            self._make_cache(min(max(num_rows, self._cache_shape[0]), self._max_rows), length)
+        return self._cache_shape[0]
 
-    def _continue(self, batch: list[_Row], num_rows: int, share: float) -> None:
+    def _make_cache(self, num_rows: int, length: int) -> None:
+        self._cache_shape = (num_rows, length)
+        self._cache = StaticCache(self.model.config.get_text_config(decoder=True), max_cache_len=length)
+        logger.info("Sampling %d rows of up to %d tokens at once.", num_rows, length)
+
+    def _shrink(self, num_rows: int) -> None:
+        self._cache = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        logger.warning("%d rows at once do not fit in memory.", 2 * num_rows)
+        self._max_rows = num_rows
+        self._make_cache(num_rows, self._cache_shape[1])
+
+    def _write(self, batch: list[_Row], num_rows: int, share: float) -> None:
         """Write on at `batch` until a share of it has ended, in a call with `num_rows` rows."""
+        from torch._dynamo.utils import calculate_time_spent  # slow to import
+
         device = self.model.device
         padded = batch + batch[-1:] * (num_rows - len(batch))
-        ids, mask = pad_left([row.text for row in padded], device, multiple=WIDTH_STEP)
-        width, starts = ids.shape[1], [len(row.tokens) for row in padded]
-        steps = self.max_new_tokens - min(starts)
-        places = torch.tensor(starts)[:, None] + torch.arange(steps)  # (rows, steps)
+        ids, mask = pad_left([row.text for row in padded], device, multiple=PROMPT_STEP)
+        width, starts = ids.shape[1], torch.tensor([len(row.tokens) for row in padded])
+        # The longest row can end within the cache; shorter ones continue in a later call if they do not.
+        steps = min(self.max_new_tokens - int(starts.min()), self._cache_shape[1] - width)
+        places = starts[:, None] + torch.arange(steps)  # (rows, steps)
         uniforms = torch.stack([row.uniforms for row in padded]).gather(1, places.clamp(max=self.max_new_tokens - 1))
-        room = (self.max_new_tokens - torch.tensor(starts)).to(device)
+        room = self.max_new_tokens - starts
         room[len(batch) :] = 0  # rows that only fill the call have ended
-        share = min(1.0, (share * len(batch) + num_rows - len(batch)) / num_rows)
-        written = self.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            generation_config=self._settings(steps, width),
-            logits_processor=[UniformDraw(uniforms.to(device), width, self.temperature)],
-            stopping_criteria=[ShareEnded(share, room, torch.tensor(self.end_ids, device=device), width)],
-        )[:, width:]
+        share = (share * len(batch) + num_rows - len(batch)) / num_rows
+        end_ids = torch.tensor(self.end_ids, device=device)
+        assert self._cache is not None
+        self._cache.reset()
+        compiled = calculate_time_spent()["total_wall_time"]
+        with _plain_generation(self.model) as model:
+            written = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                past_key_values=self._cache,
+                generation_config=self._settings(steps),
+                logits_processor=LogitsProcessorList([*self.warpers, UniformDraw(uniforms.to(device), width)]),
+                stopping_criteria=[ShareEnded(share, room.to(device), end_ids, width)],
+            )[:, width:]
+        if seconds := calculate_time_spent()["total_wall_time"] - compiled:
+            logger.info("Compiled the forward pass of %d rows in %.0f s.", num_rows, seconds)
         for row, tokens in zip(batch, written.tolist(), strict=False):
             tokens = tokens[: self.max_new_tokens - len(row.tokens)]
             ends = [place for place, token in enumerate(tokens) if token in self.end_ids]
             row.tokens += tokens[: ends[0] + 1] if ends else tokens
 
-    def _settings(self, steps: int, width: int) -> GenerationConfig:
+    def _settings(self, steps: int) -> GenerationConfig:
+        padding = self.tokenizer.pad_token_id
         return GenerationConfig(
             do_sample=False,
             max_new_tokens=steps,
             eos_token_id=self.end_ids,
-            pad_token_id=self.end_ids[0] if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id,
-            cache_implementation="static",
-            max_cache_len=width + self.max_new_tokens,
-            disable_compile=not self.is_compiled,
+            pad_token_id=self.end_ids[0] if padding is None else padding,
+            compile_config=self.compile_config,
         )
+
+
+@contextmanager
+def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[PreTrainedModel]:
+    """Return the model that generates, without the settings of its own generation config, which `generate` would add."""
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    stored = inner.generation_config
+    inner.generation_config = GenerationConfig()
+    try:
+        yield inner
+    finally:
+        inner.generation_config = stored
+
+
+def _round_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+def _free_bytes(device: torch.device) -> int:
+    """Free memory of a GPU, with what torch holds and does not use."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -17,7 +17,8 @@ from pvg_hf.config.player_sections import Estimate, ScoreConfig
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
-from pvg_hf.sampling import Sample, Sampler, iterate_samples
+from pvg_hf.sampling import Sample, iterate_samples
+from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.scoring.batching import check_texts
 from pvg_hf.scoring.expected_score import Box, BoxReader
 
@@ -82,7 +83,7 @@ class GenerativeVerifier:
         self._show_progress = show_progress
         self.num_unreadable = 0  # number of evaluations without a readable score so far
         self._tokenizer = tokenizer
-        self._sampler = Sampler(
+        self._sampler = open_sampler(
             model.eval().requires_grad_(False),
             tokenizer,
             max_new_tokens=settings.max_new_tokens,

@@ -55,7 +55,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.trainer={num_iterations: 2, save_steps: 3}"], ["`save_steps`", "its key `prover.save_steps`"]),
         (["prover.trainer={output_dir: elsewhere}"], ["`output_dir`", "the game sets itself"]),
         (["verifier.trainer={adam_beta1: 5}"], ["`verifier.trainer.adam_beta1`", "from 0 to 1", "got 5"]),
-        (["prover.trainer={top_p: high}"], ["`prover.trainer.top_p`", "'high'"]),
+        (["prover.trainer={epsilon: high}"], ["`prover.trainer.epsilon`", "'high'"]),
         (["verifier.trainer={dataloader_num_workers: 1000000}"], ["`verifier.trainer.dataloader_num_workers`", "128"]),
         (["verifier.trainer={resume_from_checkpoint: /etc}"], ["`resume_from_checkpoint`", "no meaning"]),
         (["prover.trainer={trust_remote_code: true}"], ["`trust_remote_code`", "never run"]),

@@ -115,7 +115,13 @@ def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder,
         "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4, "trainer": {"adam_beta1": 0.9}},
         "prover": {
             **{"model": str(tiny_prover), "max_steps": 5, "prompts_per_step": 4, "num_generations": 4},
-            **{"max_completion_length": 64, "reward": "src", "reward_options": {}, "trainer": {"top_p": 0.9}},
+            **{
+                "max_completion_length": 64,
+                "reward": "src",
+                "reward_options": {},
+                "top_p": 0.9,
+                "trainer": {"epsilon": 0.2},
+            },
         },
     }
     rng, refusals = random.Random(seed), []

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler, iterate_samples
-from pvg_hf.sampling.drawing import draw_tokens
+from pvg_hf.sampling.drawing import EXACT_VOCABULARY, draw_tokens, make_warpers
 
 PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
@@ -253,6 +253,40 @@ def test_cumulative_distribution_is_inverted(uniform, token):
     # probabilities 0, 1/4, 0, 1/2, 1/4, 0: cumulative 0, .25, .25, .75, 1, 1
     logits = torch.tensor([[0.0, 1 / 4, 0.0, 1 / 2, 1 / 4, 0.0]]).log()
     assert draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64)).tolist() == [token]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1, exclude_max=True))
+def test_large_vocabularies_are_drawn_from_in_two_steps(seed, uniform):
+    """The vocabulary has more tokens than float64 is used for, most of them of probability 0."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros(EXACT_VOCABULARY + 100)
+    weights[rng.choice(len(weights), 50, replace=False)] = rng.exponential(size=50)
+    cumulative = np.cumsum(weights) / weights.sum()
+    token = draw_tokens(torch.tensor(weights).log()[None].float(), torch.tensor([uniform], dtype=torch.float64)).item()
+    assert weights[token] > 0
+    # The chosen token's interval contains the number, up to the rounding of float32.
+    assert cumulative[token] - weights[token] / weights.sum() <= uniform + 1e-5
+    assert uniform - 1e-5 <= cumulative[token]
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokens"),
+    [
+        # probabilities .4, .3, .2, .1 of tokens 0 to 3; uniform numbers of 0, .55 and just below 1
+        ({}, [0, 1, 3]),
+        ({"top_k": 2}, [0, 0, 1]),  # .4, .3 -> .57, .43
+        ({"top_p": 0.65}, [0, 0, 1]),  # the first two hold .7
+        ({"min_p": 0.4}, [0, 1, 2]),  # at least .16
+        ({"temperature": 0.5}, [0, 1, 3]),  # .16, .09, .04, .01 -> .53, .30, .13, .03
+        ({"repetition_penalty": 2.0}, [0, 1, 3]),  # token 0 was written: log .4 is doubled -> .16, .3, .2, .1
+    ],
+)
+def test_the_distribution_has_the_recipes_settings(settings, tokens):
+    warpers = make_warpers(**{"temperature": 1.0, **settings})
+    logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log().expand(3, 4)
+    warped = warpers(torch.zeros(3, 1, dtype=torch.long), logits.clone())
+    assert draw_tokens(warped, torch.tensor([0.0, 0.55, math.nextafter(1.0, 0.0)])).tolist() == tokens
 
 
 def test_rows_are_drawn_independently():

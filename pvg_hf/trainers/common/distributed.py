@@ -55,7 +55,8 @@ def ready_to_sample(trainer: Trainer) -> Iterator[None]:
         return
     shards = [module for module in trainer.model.modules() if isinstance(module, FSDPModule)]
     if not shards:
-        with merged_adapter(trainer.model):
+        # accelerate's own autocast is around the forward pass of the adapted model, which `generate` does not call.
+        with trainer.accelerator.autocast(), merged_adapter(trainer.model):
             yield
         return
     for shard in shards:

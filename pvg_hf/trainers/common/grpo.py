@@ -1,6 +1,7 @@
 """GRPO with the package's own sampling loop, and with checks of its settings before training."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from trl import GRPOTrainer, is_conversational
 
 from pvg_hf.core.templates import render_chat
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
     lift_adapter,
@@ -101,7 +103,6 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         )
         lift_adapter(self.model)
         self._check_chats()
-        self._sampler = self._make_sampler() if samples_plainly(args) else None
 
     def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:
         prompts_per_batch = args.generation_batch_size // args.num_generations
@@ -119,16 +120,25 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             if is_conversational(row):
                 render_chat(row["prompt"], self.processing_class, self.chat_template_kwargs)
 
-    def _make_sampler(self) -> Sampler:
-        return Sampler(
+    @cached_property
+    def sampler(self) -> Sampler | None:
+        """What writes completions; `None` if TRL does. It is made when the model is on its device."""
+        if not samples_plainly(self.args):
+            return None
+        return open_sampler(
             self.model,
             self.processing_class,
+            is_sharded=self.is_fsdp_enabled or self.is_deepspeed_enabled,
             max_new_tokens=self.max_completion_length,
             temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k or 0,
+            min_p=self.min_p or 0.0,
+            repetition_penalty=self.repetition_penalty,
         )
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
-        if self._sampler is None:
+        if self.sampler is None:
             return super()._generate_single_turn(
                 prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
             )
@@ -136,7 +146,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         # checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with ready_to_sample(self):
-            return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
+            return self.sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)

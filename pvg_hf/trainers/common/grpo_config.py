@@ -24,8 +24,8 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
     """
     check_option(ProverConfig, "generation", generation)
     switched = _switched_on(args)
-    if generation == "transformers":
-        return switched or generation
+    if generation in ("auto", "transformers"):
+        return switched or "transformers"
     if switched not in (None, generation):
         raise ValueError(
             f"`generation` is `{generation}`, but TRL's own switches (`use_vllm`, `vllm_mode`, "
@@ -42,12 +42,10 @@ def samples_plainly(args: GRPOConfig) -> bool:
     """
     Whether solutions can be sampled by [`~pvg_hf.sampling.Sampler`].
 
-    It draws from the model's own distribution at a temperature through transformers, and supports no other setting.
+    It supports a temperature and TRL's settings of the distribution, and no other argument of `generate`.
     """
-    # Any truncation of the distribution changes what is sampled.
-    is_cut = args.top_p != 1.0 or args.top_k not in (0, None) or args.min_p not in (0, None)
-    has_more = args.repetition_penalty != 1.0 or args.generation_kwargs or args.cache_implementation
-    return args.generation == "transformers" and args.temperature > 0 and not (is_cut or has_more)
+    has_more = args.generation_kwargs or args.cache_implementation
+    return args.generation == "transformers" and args.temperature > 0 and not has_more
 
 
 def _switched_on(args: GRPOConfig) -> str | None:
@@ -64,10 +62,11 @@ class SampledGRPOConfig(GRPOConfig):
     Every step is logged by default. On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
 
     Args:
-        generation (`str`, defaults to `"transformers"`):
-            Engine that generates completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's
-            call of `generate` if the settings require more than a temperature (`top_p`, `generation_kwargs`, ...) or
-            the weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or
+        generation (`str`, defaults to `"auto"`):
+            Engine that generates completions: `"auto"` and `"transformers"`, on a GPU a compiled `generate` with a
+            static cache ([`~pvg_hf.sampling.static_sampler.StaticSampler`]) and else the loop of
+            [`~pvg_hf.sampling.Sampler`], or TRL's call of `generate` with `generation_kwargs` or
+            `cache_implementation`; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or
             `"vllm_server"`. It sets TRL's switches, or follows them if they are set.
 
     Raises:

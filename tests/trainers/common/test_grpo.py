@@ -14,10 +14,9 @@ from tests.support.score_training import proof_rows, score_trainer
     [
         ({}, "transformers", True),
         ({"temperature": 0.7}, "transformers", True),
-        ({"top_p": 0.9}, "transformers", False),
-        ({"top_k": 20}, "transformers", False),
-        ({"min_p": 0.1}, "transformers", False),
-        ({"repetition_penalty": 1.1}, "transformers", False),
+        ({"generation": "auto"}, "transformers", True),
+        ({"top_p": 0.9, "top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1}, "transformers", True),
+        ({"cache_implementation": "static"}, "transformers", False),
         ({"generation_kwargs": {"typical_p": 0.9}}, "transformers", False),
         ({"generation": "continuous"}, "continuous", False),
         ({"use_transformers_continuous_batching": True}, "continuous", False),
@@ -98,8 +97,9 @@ def test_training_and_minting_draw_alike(prover, tokenizer, tmp_path):
     assert drawn == [row for (row,) in alone]
 
 
-def test_settings_that_the_sampler_does_not_know_are_left_to_generate(prover, tokenizer, tmp_path):
+@pytest.mark.parametrize("settings", [{"top_k": 1}, {"generation_kwargs": {"top_k": 1}}])
+def test_the_distribution_is_truncated_by_the_sampler_or_by_generate(prover, tokenizer, tmp_path, settings):
     """At `top_k=1` every row of a prompt is its most probable continuation."""
-    trainer = prover_trainer(prover, tmp_path, settings={"top_k": 1})
+    trainer = prover_trainer(prover, tmp_path, settings=settings)
     prompts = [tokenizer("Ana has 2 pens.")["input_ids"]] * 4
     assert len(set(map(tuple, _generate(trainer, prompts)))) == 1
