@@ -95,6 +95,13 @@ class ShareEnded(StoppingCriteria):
         return (self.is_ended.float().mean() >= self.share).expand(len(input_ids))  # no wait for the device
 
 
+class _UniformCache(StaticCache):
+    """A static cache whose keys have the type of its values. Under autocast they would be float32, which it refuses."""
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
+        return super().update(key_states.to(value_states.dtype), value_states, *args, **kwargs)
+
+
 class StaticSampler(Sampler):
     """
     Samples with transformers' `generate`, a static cache and a compiled forward pass.
@@ -191,7 +198,7 @@ class StaticSampler(Sampler):
 
     def _make_cache(self, num_rows: int, length: int) -> None:
         self._cache_shape = (num_rows, length)
-        self._cache = StaticCache(self.model.config.get_text_config(decoder=True), max_cache_len=length)
+        self._cache = _UniformCache(self.model.config.get_text_config(decoder=True), max_cache_len=length)
         logger.info("Sampling %d rows of up to %d tokens at once.", num_rows, length)
 
     def _shrink(self, num_rows: int) -> None:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from peft import PeftModel
@@ -100,6 +101,22 @@ def lift_adapter(model: PreTrainedModel | PeftModel) -> None:
     for parameter in model.parameters():
         if parameter.requires_grad and parameter.dtype.itemsize < torch.float32.itemsize:
             parameter.data = parameter.data.float()
+
+
+def keep_one_gradient_hook(model: PreTrainedModel | PeftModel) -> None:
+    """
+    Let a model with activation checkpointing have one hook on its embeddings, however often it is switched on.
+
+    TRL switches it off and on at every step, and transformers adds a hook each time, for which a compiled forward pass
+    would be compiled again.
+    """
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner.enable_input_require_grads = partial(_replace_gradient_hook, inner)
+
+
+def _replace_gradient_hook(model: PreTrainedModel) -> None:
+    model.disable_input_require_grads()
+    type(model).enable_input_require_grads(model)
 
 
 def silence_old_checkpointing_names() -> None:

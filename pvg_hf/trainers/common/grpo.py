@@ -16,6 +16,7 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
+    keep_one_gradient_hook,
     lift_adapter,
     ready_to_sample,
     silence_old_checkpointing_names,
@@ -102,6 +103,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             **kwargs,
         )
         lift_adapter(self.model)
+        keep_one_gradient_hook(self.model)
         self._check_chats()
 
     def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:

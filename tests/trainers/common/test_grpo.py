@@ -5,7 +5,7 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS
 from pvg_hf.trainers.common.grpo_config import samples_plainly
 from tests.support.ppo_training import ppo_trainer
-from tests.support.prover_training import grade_by_length, prover_args, prover_trainer, role_rows
+from tests.support.prover_training import LORA, grade_by_length, prover_args, prover_trainer, role_rows
 from tests.support.score_training import proof_rows, score_trainer
 
 
@@ -80,6 +80,18 @@ def _generate(trainer, prompts: list[list[int]]) -> list[list[int]]:
     completions, logprobs = trainer._generate_single_turn(prompts, None, {}, 4)
     assert logprobs is None
     return completions
+
+
+@pytest.mark.parametrize("peft_config", [None, LORA], ids=["full", "adapter"])
+def test_checkpointing_does_not_add_a_hook_at_each_step(prover, tmp_path, peft_config):
+    """A compiled forward pass would be compiled again for each of them."""
+    numbers = []
+    for steps in (1, 3):
+        settings = {"max_steps": steps, "gradient_checkpointing": True, "beta": 0.1}
+        trainer = prover_trainer(prover, tmp_path, settings=settings, peft_config=peft_config)
+        trainer.train()
+        numbers.append(len(trainer.model.get_input_embeddings()._forward_hooks))
+    assert numbers[0] == numbers[1] >= 1
 
 
 def test_training_and_minting_draw_alike(prover, tokenizer, tmp_path):
