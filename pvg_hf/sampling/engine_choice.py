@@ -70,6 +70,8 @@ def choose_sampler(model: PreTrainedModel | PeftModel, *, is_sharded: bool = Fal
         obstacle = "the weights are sharded"
     elif not inner._can_compile_fullgraph:
         obstacle = f"{type(inner).__name__} cannot be compiled"
+    elif torch._dynamo.config.disable:
+        obstacle = "compilation is switched off (TORCH_COMPILE_DISABLE)"
     elif quantizer is not None and not quantizer.is_compileable:
         obstacle = "the quantised weights cannot be compiled"
     else:
