@@ -1,4 +1,4 @@
-"""Formats counts, bytes and seconds for people."""
+"""Formats counts, bytes, seconds and shares for people."""
 
 
 def show_count(number: float) -> str:
@@ -17,6 +17,11 @@ def show_seconds(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{_rounded(seconds / length)} {unit}"
     return "< 1 s" if seconds < 1 else f"{seconds:.0f} s"
+
+
+def show_percent(share: float) -> str:
+    """Format a share, with a decimal if it is below 10 %, e.g. `0.021` as `2.1 %`."""
+    return f"{_rounded(100 * share)} %"
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.kv_cache import cache_width
 from pvg_hf.models.prover_model import lora_for_prover
 from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.token_flops import num_multiplied
 from pvg_hf.models.verifier_model import lora_for_verifier
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
@@ -126,11 +127,10 @@ def measure_size(
     text = config.get_text_config()
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total = sum(number for number, _ in sizes)
-    is_output_too = has_lm_head and text.tie_word_embeddings
     return PlayerSize(
         num_parameters=total,
         num_trained=sum(number for number, is_trained in sizes if is_trained),
-        num_multiplied=total if is_output_too else total - model.get_input_embeddings().weight.numel(),
+        num_multiplied=num_multiplied(model),
         num_layers=text.num_hidden_layers,
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,

@@ -128,6 +128,31 @@ CARDS = {
 }
 
 
+# Words of a device's name that do not distinguish the cards above. An H100 on PCIe is slower, an A100 is not.
+_WORDS = r"nvidia|geforce|tesla|rtx(?= a)|sxm\d?|(?<=a100-)pcie|(?<=a100 80gb )pcie|hbm\d\w*"
+
+
+def card_of_device(device_name: str) -> Card | None:
+    """Find a card by the name that its driver reports, e.g. `NVIDIA H100 80GB HBM3`; `None` for another model."""
+    name = re.sub(_WORDS, "", device_name.lower())
+    for text in (name, re.sub(r"\d+ ?gb", "", name)):  # only the A100's versions are told apart by their memory
+        plain = re.sub(r"[^a-z0-9]", "", text)
+        for known, card in CARDS.items():
+            if re.sub(r"[^a-z0-9]", "", known) == plain:
+                return card
+    return None
+
+
+def peak_flops(device: "torch.device") -> float | None:
+    """Peak rate of a device in half precision, in floating-point operations per second; `None` without a known GPU."""
+    if device.type != "cuda":
+        return None
+    import torch
+
+    card = card_of_device(torch.cuda.get_device_name(device))
+    return None if card is None else card.half * 1e12
+
+
 def find_card(name: str) -> Card:
     """
     Find a card by its name; case, spaces and hyphens are ignored.

@@ -11,6 +11,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
+from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
@@ -90,6 +91,7 @@ def _references(problems: GameProblems) -> pd.DataFrame:
     return rows.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
 
 
+@spending(EVALUATING)
 def score_heldout(
     context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, verifier: Path, heldout: Heldout
 ) -> str:

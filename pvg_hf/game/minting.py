@@ -20,11 +20,13 @@ from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.stopwatch import WRITING, count_tokens, spending
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.file_names import BATCHES
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import cut_at_stop, make_rows
@@ -202,10 +204,14 @@ def sample_everywhere(
         GameInterrupted: if the user asked to stop. The current batch is abandoned.
     """
     prompts = [context.problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
+    flops = flops_per_token(sampler.model)
 
     def draw(indices: list[int]) -> list:
         rngs = [[make_rng(asked[index]["problem_id"], number) for number in range(num_samples)] for index in indices]
-        results = finish(indices, sampler.sample([prompts[index] for index in indices], rngs))
+        with spending(WRITING):
+            samples = sampler.sample([prompts[index] for index in indices], rngs)
+            count_tokens(sum(sample.num_tokens for drawn in samples for sample in drawn), flops)
+        results = finish(indices, samples)
         context.stop.check_alone()
         return results
 

@@ -14,8 +14,10 @@ from accelerate.utils import gather_object, parse_flag_from_env
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
+from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.speed import peak_flops
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
@@ -158,7 +160,9 @@ def _play_phase(
         check_finished_phases(recipe, folder)  # files may have changed since the start
     with (
         staged(key.target(folder), is_main=is_main) as output,
-        recording(output, context.processes.num_processes, is_main=is_main) as record,
+        recording(
+            output, context.processes.num_processes, is_main=is_main, peak_flops=peak_flops(context.processes.device)
+        ) as record,
     ):
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_memory_settings(round_recipe, key.name):
@@ -177,7 +181,8 @@ def _play_phase(
         write_derived(recipe, folder)
         if key.name == "evaluate":
             refresh_report(recipe, folder)
-    logger.info("%s: %s (%s)", key, record.summary, show_seconds(record.seconds))
+    shares = describe_shares(read_split(record.split))
+    logger.info("%s: %s (%s: %s)", key, record.summary, show_seconds(record.seconds), shares)
     if key.name == "evaluate":
         _publish(recipe, folder, context.processes)
     for callback in callbacks:

@@ -15,10 +15,12 @@ from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.files import remove
 from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
+from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.models.sources import name_base
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.file_names import CHECKPOINTS
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
@@ -122,7 +124,8 @@ def run_trainer(
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    with spending(TRAINING):  # what is left of it when the solutions are written, graded and scored
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     if stop.has_stopped:
         raise GameInterrupted
     for entry in trainer.state.log_history:
@@ -213,7 +216,7 @@ def fine_tune_player(
         `list[dict[str, float]]`: the trainer's log.
     """
     batch_size = max(1, settings.pop("batch_size") // context.processes.num_processes)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
         settings = FineTuning(
             **settings,
             batch_size=batch_size,
@@ -222,7 +225,10 @@ def fine_tune_player(
             use_cpu=context.processes.device.type == "cpu",
             show_progress=shows_progress(context.recipe),
         )
-        return fine_tune(model, tokenizer, rows, settings, callbacks)
+        log = fine_tune(model, tokenizer, rows, settings, callbacks)
+        num_tokens = int(max(line.get("num_tokens", 0) for line in log)) // context.processes.num_processes
+        count_tokens(num_tokens, flops_per_token(model, is_trained=True))
+        return log
 
 
 class StopCallback(TrainerCallback):

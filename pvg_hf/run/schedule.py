@@ -26,6 +26,7 @@ from pvg_hf.core.integrity import (
     unseal,
     write_digests,
 )
+from pvg_hf.core.stopwatch import UNKNOWN, Spent, TimeSplit, add_splits, measuring, read_split
 from pvg_hf.run.file_names import PHASE_RECORD, REWRITTEN
 from pvg_hf.run.folder import RunFolder
 
@@ -201,6 +202,11 @@ class PhaseRecord:
         alerts (`list[dict]`, *optional*):
             Alerts of a finished phase, each with `time`, `kind` and `message`; `None` in a record of an older version. They are
             published with the phase, unlike the event log.
+        split (`dict[str, dict[str, float]]`, *optional*):
+            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]); `None` in a record
+            of an older version.
+        peak_flops (`float`, *optional*):
+            Peak rate of the main process's GPU in floating-point operations per second; `None` without a known GPU.
     """
 
     num_processes: int
@@ -210,6 +216,8 @@ class PhaseRecord:
     sandbox: dict[str, Any] | None = None
     ended: float | None = None
     alerts: list[dict[str, Any]] | None = None
+    split: dict[str, dict[str, float]] | None = None
+    peak_flops: float | None = None
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
@@ -233,35 +241,46 @@ def _write_record(folder: Path, record: PhaseRecord) -> None:
 
 
 @contextmanager
-def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[PhaseRecord]:
+def recording(
+    partial: Path, num_processes: int, *, is_main: bool, peak_flops: float | None = None
+) -> Iterator[PhaseRecord]:
     """
-    Measure the duration of a phase within the block, added to that of earlier starts.
+    Measure the duration of a phase within the block and its split by kind of work, added to those of earlier starts.
 
     The main process writes the record to `partial`, even if the block fails.
     """
-    earlier, started = _seconds_so_far(partial) if is_main else 0.0, time.monotonic()
-    record = PhaseRecord(num_processes, earlier, running_since=time.time())
+    earlier = _spent_so_far(partial) if is_main else {}
+    known = sum(spent.seconds for spent in earlier.values())
+    record = PhaseRecord(num_processes, known, running_since=time.time(), peak_flops=peak_flops)
+    record.split = _stored(earlier)
     if is_main:
         _write_record(partial, record)
-    try:
-        yield record
-    finally:
-        record.seconds, record.running_since = earlier + time.monotonic() - started, None
-        record.ended = time.time()
-        if is_main and partial.exists():  # else it is not made again
-            _write_record(partial, record)
+    with measuring() as stopwatch:
+        try:
+            yield record
+        finally:
+            split = add_splits(earlier, stopwatch.read())
+            record.split, record.seconds = _stored(split), sum(spent.seconds for spent in split.values())
+            record.running_since, record.ended = None, time.time()
+            if is_main and partial.exists():  # else it is not made again
+                _write_record(partial, record)
 
 
-def _seconds_so_far(partial: Path) -> float:
-    """Seconds of earlier starts of a phase."""
+def _spent_so_far(partial: Path) -> TimeSplit:
+    """Split of the time of earlier starts of a phase."""
     record = read_record(partial)
     if record is None:
-        return 0.0
+        return {}
+    split = read_split(record.split) if record.split else {UNKNOWN: Spent(record.seconds)}
     if record.running_since is None:
-        return record.seconds
+        return split
     # The last start was killed and recorded no end. It ran at least until the last write in its folder.
     last_written = max(path.stat().st_mtime for path in partial.rglob("*"))
-    return record.seconds + max(0.0, last_written - record.running_since)
+    return add_splits(split, {UNKNOWN: Spent(max(0.0, last_written - record.running_since))})
+
+
+def _stored(split: TimeSplit) -> dict[str, dict[str, float]]:
+    return {kind: asdict(spent) for kind, spent in split.items()}
 
 
 def partial_of(target: Path) -> Path:

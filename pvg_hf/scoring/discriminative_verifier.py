@@ -11,8 +11,10 @@ import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.core.templates import message_text
 from pvg_hf.models.score_head import set_padding
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
 from pvg_hf.scoring.reader import Reader
@@ -108,6 +110,7 @@ class VerifierScorer:
         model, tokenizer = load_verifier(folder)
         return cls(model.to(device or PartialState().device), tokenizer, VerifierInput.load(Path(folder)), **kwargs)
 
+    @spending(SCORING)
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:
         """
         Score solutions.
@@ -223,6 +226,7 @@ class VerifierScorer:
                 found = dict(
                     zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)
                 )
+                count_tokens(sum(map(len, unique)), flops_per_token(self.model))
                 for index, ids in zip(chunk, inputs, strict=True):
                     scores[index] = found[tuple(ids)]
         return scores

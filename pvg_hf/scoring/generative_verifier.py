@@ -15,8 +15,10 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.player_sections import Estimate, ScoreConfig
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sample, iterate_samples
 from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.scoring.batching import check_texts
@@ -131,6 +133,7 @@ class GenerativeVerifier:
         model, tokenizer = load_prover(source, dtype=resolve_dtype(dtype, is_precise=device == "cpu"))
         return cls(merge_adapter(model).to(device), tokenizer, settings, **options)
 
+    @spending(SCORING)
     def __call__(self, problems: Sequence[str], proofs: Sequence[str]) -> list[float]:
         """
         Return the mean score of each proof over `num_analyses` independent analyses, in [0, 1].
@@ -197,6 +200,7 @@ class GenerativeVerifier:
     def _prompt(self, row: Mapping[str, Any]) -> str:
         return self.settings.render(row, self._tokenizer)
 
+    @spending(SCORING)
     def _write(self, rows: Sequence[Mapping[str, Any]], num_samples: int) -> list[list[Sample]]:
         prompts = [self._prompt(row) for row in rows]
         written: list[list[Sample]] = [[] for _ in rows]
@@ -205,8 +209,10 @@ class GenerativeVerifier:
             return [derive_rng(self.seed, "evaluation", prompts[row], index) for index in range(num_samples)]
 
         is_silent = not self._show_progress or len(rows) < SHOW_PROGRESS_FROM
+        flops = flops_per_token(self.model)
         with tqdm(total=len(rows), desc="evaluations", unit="prompt", disable=is_silent, leave=False) as progress:
             for indices, samples in iterate_samples(self._sampler, prompts, rngs):
+                count_tokens(sum(sample.num_tokens for of_row in samples for sample in of_row), flops)
                 for index, of_row in zip(indices, samples, strict=True):
                     written[index] = of_row
                 progress.update(len(indices))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pvg_hf.core.extensions import ExtensionError, running
+from pvg_hf.core.stopwatch import GRADING, spending
 from pvg_hf.core.threads import call_in_threads
 
 logger = logging.getLogger(__name__)
@@ -123,6 +124,7 @@ class TolerantGrader:
         self.detail = tuple(detail)
         self.num_graded = self.num_failed = 0
 
+    @spending(GRADING)
     def __call__(self, asked: Sequence[tuple[Mapping[str, Any], str]], num_threads: int = 1) -> list[Grade]:
         """
         Grade solutions.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pvg_hf.core.units import show_bytes, show_count, show_seconds
+from pvg_hf.core.units import show_bytes, show_count, show_percent, show_seconds
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ from pvg_hf.core.units import show_bytes, show_count, show_seconds
         (show_count(1_540_000_000), "1.5 B"),
         (show_bytes(5e6), "5 MB"),
         (show_bytes(3.24e9), "3.2 GB"),
+        (show_percent(0.0214), "2.1 %"),
+        (show_percent(0.27), "27 %"),
         (show_seconds(0.2), "< 1 s"),
         (show_seconds(97.4), "97 s"),
         (show_seconds(400), "6.7 min"),

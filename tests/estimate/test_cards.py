@@ -9,7 +9,7 @@ from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.round_plans import plan_rounds
-from pvg_hf.estimate.speed import CARDS, find_card
+from pvg_hf.estimate.speed import CARDS, card_of_device, find_card, peak_flops
 from pvg_hf.game.plan import describe_plan
 
 
@@ -25,6 +25,33 @@ def test_an_unknown_card_lists_the_known_ones(name):
     with pytest.raises(ValueError, match=f"`{name}`") as refused:
         find_card(name)
     assert all(f"`{known}`" in str(refused.value) for known in CARDS)
+
+
+@pytest.mark.parametrize(
+    ("device_name", "found"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-80gb"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA GeForce RTX 3060 Ti", None),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA L40S", "l40s"),
+        ("AMD Instinct MI300X", None),
+    ],
+)
+def test_a_card_is_found_by_the_name_of_its_device(device_name, found):
+    assert card_of_device(device_name) is (found and CARDS[found])
+
+
+def test_a_processor_has_no_peak():
+    assert peak_flops(torch.device("cpu")) is None
 
 
 def test_every_card_is_plausible():

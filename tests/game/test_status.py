@@ -47,14 +47,14 @@ def folder(tmp_path, recipe) -> RunFolder:
     return folder
 
 
-def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str | None = None) -> None:
+def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str | None = None, **further) -> None:
     """Write what these phases (`round-000/verifier`) leave."""
     for name in names:
         target = key_of(name).target(folder)
         target.mkdir(parents=True)
         for file in [*FILES[name.rpartition("/")[2]], "metrics.jsonl"]:
             write_whole(target / file)
-        record = {"num_processes": 1, "seconds": seconds, "summary": summary or f"Result of {name}."}
+        record = {"num_processes": 1, "seconds": seconds, "summary": summary or f"Result of {name}.", **further}
         write_json(target / "phase.json", record)
         seal_phase(target)
 
@@ -271,8 +271,30 @@ def test_a_recipe_that_cannot_continue_the_run_is_reported(recipe, folder, store
     assert part in " ".join(text.split())
 
 
+SPLIT = {
+    "writing": {"seconds": 39.6, "tokens": 53024, "flops": 53024 * 1e9},
+    "evaluating": {"seconds": 12.0, "tokens": 9000, "flops": 9000 * 1e9},
+    "training": {"seconds": 13.2, "tokens": 80000, "flops": 80000 * 6e9},
+    "other": {"seconds": 0.2, "tokens": 0, "flops": 0.0},
+}
+
+
+def test_what_a_phase_spent_its_time_on_is_shown_with_rates(recipe, folder):
+    finish(folder, "bootstrap", split=SPLIT)
+    finish(folder, "round-000/verifier", split=SPLIT, peak_flops=1e14)
+    finish(folder, "round-000/prover")  # of an older version
+    text = describe_status(recipe, SCRIPT_LINE)
+    bootstrap, verifier = " ".join(text.split("What the time was spent on")[1].split()).split("round-000/verifier")
+    assert bootstrap.startswith(
+        "bootstrap 65 s 61 % writing (1,339 tokens/s), 20 % training (6,061 tokens/s), 18 % evaluating"
+    )
+    assert "writing (1,339 tokens/s, MFU 1.3 %), 20 % training (6,061 tokens/s, MFU 36 %)" in verifier
+    assert "round-000/prover 65" not in verifier
+    assert "spent on" not in describe_status(load_recipe({"output_dir": str(folder.root.parent)}), SCRIPT_LINE)
+
+
 def test_lines_stay_within_80_columns(recipe, folder):
-    finish(folder, "bootstrap", summary="a long summary " * 12)
+    finish(folder, "bootstrap", summary="a long summary " * 12, split=SPLIT)
     folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="a long message " * 12)
     lines = [line for line in describe_status(recipe, SCRIPT_LINE).splitlines() if str(folder.root) not in line]
     assert max(map(len, lines)) <= 80

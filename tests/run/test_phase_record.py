@@ -1,9 +1,12 @@
+import contextlib
 import os
+import time
 
 import pytest
 
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
+from pvg_hf.core.stopwatch import OTHER, UNKNOWN, WRITING, count_tokens, read_split, spending
 from pvg_hf.run.schedule import PhaseRecord, read_record, recording
 
 
@@ -11,9 +14,9 @@ def leave(folder, *, seconds: float, running_since: float | None, written: tuple
     """Write a phase's folder as an earlier start left it, with files of these times."""
     write_json(folder / "phase.json", {"num_processes": 1, "seconds": seconds, "running_since": running_since})
     os.utime(folder / "phase.json", (running_since or 0.0,) * 2)
-    for time in written:
-        (folder / str(time)).touch()
-        os.utime(folder / str(time), (time, time))
+    for moment in written:
+        (folder / str(moment)).touch()
+        os.utime(folder / str(moment), (moment, moment))
 
 
 @pytest.mark.parametrize(
@@ -49,8 +52,30 @@ def test_start_is_noted_for_the_case_of_a_kill(tmp_path):
 def test_summary_is_written_at_the_end(tmp_path):
     with recording(tmp_path, 1, is_main=True) as record:
         record.summary = "three solutions"
-    assert read_record(tmp_path) == PhaseRecord(1, record.seconds, None, "three solutions", ended=record.ended)
+    written = read_record(tmp_path)
+    assert written == PhaseRecord(1, record.seconds, None, "three solutions", ended=record.ended, split=record.split)
     assert record.ended > 1.7e9  # seconds of this century
+
+
+def test_splits_of_all_starts_add_up(tmp_path):
+    for seconds in (0.01, 0.02):
+        with contextlib.suppress(KeyError), recording(tmp_path, 1, is_main=True, peak_flops=1e12) as record:
+            with spending(WRITING):
+                count_tokens(5, 2.0)
+                time.sleep(seconds)
+            raise KeyError
+    split = read_split(read_record(tmp_path).split)
+    assert (split[WRITING].tokens, split[WRITING].flops, record.peak_flops) == (10, 20.0, 1e12)
+    assert 0.03 <= split[WRITING].seconds < record.seconds
+    assert record.seconds == pytest.approx(sum(spent.seconds for spent in split.values()))
+
+
+def test_time_of_a_killed_start_and_of_an_older_version_is_of_no_known_kind(tmp_path):
+    leave(tmp_path, seconds=300.0, running_since=1000.0, written=(1600.0,))
+    with recording(tmp_path, 1, is_main=True) as record:
+        pass
+    assert set(record.split) == {OTHER, UNKNOWN}
+    assert record.split[UNKNOWN]["seconds"] == 900.0
 
 
 def test_other_processes_write_nothing(tmp_path):

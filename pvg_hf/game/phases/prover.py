@@ -16,6 +16,7 @@ from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome, outcome_of
 from pvg_hf.evaluation.false_positive_rise import last_early_step
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
@@ -80,6 +81,7 @@ class HonestSide:
     clean: Mapping[str, float] = field(default_factory=dict)
 
 
+@spending(EVALUATING)
 def honest_side(context: PhaseContext) -> HonestSide:
     """
     Mean score of correct helpful solutions to the prover's held-out problems, if the helpful role is not trained.

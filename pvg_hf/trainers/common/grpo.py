@@ -11,7 +11,9 @@ from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOTrainer, is_conversational
 
+from pvg_hf.core.stopwatch import EVALUATING, WRITING, count_tokens, spending
 from pvg_hf.core.templates import render_chat
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.trainers.common.distributed import (
@@ -138,6 +140,24 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             min_p=self.min_p or 0.0,
             repetition_penalty=self.repetition_penalty,
         )
+
+    def _generate(self, prompts: list):
+        with spending(WRITING):
+            prompt_ids, completion_ids, *further = super()._generate(prompts)
+            count_tokens(sum(map(len, completion_ids)), flops_per_token(self.model))
+        return prompt_ids, completion_ids, *further
+
+    def _compute_loss(self, model, inputs: dict[str, Any]) -> torch.Tensor:
+        num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
+        flops = flops_per_token(self.model, is_trained=True)
+        if self.beta:  # the KL reference reads each batch once
+            flops += flops_per_token(self.model) / self.num_iterations
+        count_tokens(num_tokens, flops)
+        return super()._compute_loss(model, inputs)
+
+    @spending(EVALUATING)
+    def evaluate(self, *args, **kwargs):
+        return super().evaluate(*args, **kwargs)
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
         if self.sampler is None:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
+from pvg_hf.core.stopwatch import count_tokens
 from pvg_hf.core.templates import render_chat
 from pvg_hf.models.likelihood import scores_by_likelihood
 from pvg_hf.models.score_head import (
@@ -23,6 +24,7 @@ from pvg_hf.models.score_head import (
     is_head_trained,
     keep_head_precise,
 )
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
@@ -237,6 +239,7 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
+        count_tokens(int(tokens["attention_mask"].sum()), flops_per_token(self.model, is_trained=True))
         _, outputs = super().compute_loss(
             model, tokens, return_outputs=True
         )  # called for TRL's metrics; its loss is unused
