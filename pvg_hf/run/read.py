@@ -23,6 +23,7 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.stopwatch import TimeSplit, read_split
 from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, load_judgements
@@ -136,6 +137,16 @@ class RunData:
     def phase_seconds(self) -> dict[tuple[int, str], float]:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
         return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
+
+    def phase_splits(self) -> dict[tuple[int, str], TimeSplit]:
+        """What the time of each finished phase was spent on, with keys as for [`phase_seconds`]; phases of older versions are missing."""
+        found = ((event, read_split(event.get("split"))) for event in self.finished_phases)
+        return {(_round_of(event), event["phase"]): split for event, split in found if split}
+
+    @property
+    def peak_flops(self) -> dict[tuple[int, str], float | None]:
+        """Peak rate of the GPU that played each finished phase; `None` without a known GPU."""
+        return {(_round_of(event), event["phase"]): event.get("peak_flops") for event in self.finished_phases}
 
     def is_finished(self, phase: str, round_index: int) -> bool:
         return (round_index, phase) in self.phase_seconds()
@@ -254,6 +265,11 @@ def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
     table = table.rename(columns=lambda name: name.removeprefix("prover/"))
     numbers = table.drop(columns="phase", errors="ignore").apply(pd.to_numeric, errors="coerce")
     return numbers.groupby(["round", "step"], as_index=False).last()
+
+
+def name_phase(round_index: int, phase: str) -> str:
+    """Name of a phase for people, e.g. `round 0 prover`."""
+    return phase if round_index == BASE_ROUND else f"round {round_index} {phase}"
 
 
 def _round_of(event: RunEvent) -> int:

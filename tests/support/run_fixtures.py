@@ -221,8 +221,18 @@ def _events(num_finished: int) -> list[dict]:
 
 
 def _finished(phase: str, k: int | None, seconds: float) -> dict:
-    summary = f"{phase} of {k}"
-    return {"event": "phase_finished", "phase": phase, "round": k, "seconds": seconds, "summary": summary}
+    split = {
+        kind: {"seconds": share * seconds, "tokens": tokens, "flops": 1e6 * tokens}
+        for kind, share, tokens in (("writing", 0.6, 6000), ("grading", 0.1, 0), ("other", 0.3, 0))
+    }
+    return {
+        "event": "phase_finished",
+        "phase": phase,
+        "round": k,
+        "seconds": seconds,
+        "summary": f"{phase} of {k}",
+        "split": split,
+    }
 
 
 def _metrics(num_rounds: int) -> list[dict]:

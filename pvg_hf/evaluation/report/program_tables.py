@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.program_figures import QUARTILES, TEST_OUTCOMES
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
-from pvg_hf.run.read import RunData
+from pvg_hf.run.read import RunData, name_phase
 from pvg_hf.tasks.code import Proposal
 
 MAX_PROBLEMS = 40
@@ -81,7 +82,7 @@ def sandbox_table(run: RunData) -> Table:
             use["lost_workers"],
             *(outcomes[name] for name in TEST_OUTCOMES),
         )
-        where = event["phase"] if event["round"] is None else f"round {event['round']} {event['phase']}"
+        where = name_phase(BASE_ROUND if event["round"] is None else event["round"], event["phase"])
         rows.append((where, [TableCell(f"{use['seconds']:,.1f}"), *(TableCell(f"{number:,}") for number in numbers)]))
     names = [outcome.replace("_", " ") for outcome in TEST_OUTCOMES]
     return Table(["", "seconds", "programs run", "from the cache", "workers lost", *names], rows)

@@ -11,12 +11,14 @@ import pandas as pd
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
+from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
+from pvg_hf.core.units import show_percent
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.selective import THRESHOLDS
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES
-from pvg_hf.run.read import RoundData, RunData
+from pvg_hf.run.read import RoundData, RunData, name_phase
 
 MISSING = "\N{EN DASH}"
 
@@ -383,6 +385,23 @@ def times_table(run: RunData) -> Table:
         cells = [TableCell(MISSING if time is None else duration(time)) for time in [*times, total]]
         rows.append(("before round 0" if index == BASE_ROUND else f"round {index}", cells))
     return Table(["", *phases, "all"], rows)
+
+
+def rates_table(run: RunData) -> Table:
+    """Tokens per second by kind of work, with their MFU on a known GPU, one row per finished phase that had any."""
+    rows = []
+    for key, split in run.phase_splits().items():
+        cells = [_rate_cell(split.get(kind, Spent()), run.peak_flops[key]) for kind in PAST_PARTICIPLES]
+        if any(cell.value != MISSING for cell in cells):
+            rows.append((name_phase(*key), cells))
+    return Table(["", *(f"tokens {done} a second" for done in PAST_PARTICIPLES.values())], rows)
+
+
+def _rate_cell(spent: Spent, peak_flops: float | None) -> TableCell:
+    if spent.tokens_per_second is None:
+        return TableCell(MISSING)
+    mfu = spent.mfu(peak_flops)
+    return TableCell(f"{spent.tokens_per_second:,.0f}", "" if mfu is None else f"MFU {show_percent(mfu)}")
 
 
 def count_noun(number: int, noun: str) -> str:

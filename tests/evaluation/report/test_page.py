@@ -80,6 +80,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "Diversity and form, per role",
         "By difficulty, last round",
         "Times per phase",
+        "What the time was spent on",
         "Alerts",
         "How to reproduce this run",
     ]
@@ -108,7 +109,7 @@ def test_the_page_is_one_file_without_scripts_or_links_outside(finished):
     folder, page = finished
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
     sources = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
-    assert len(sources) == 7
+    assert len(sources) == 8
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=\"(?!data:|#)|url\(|@import", text)
@@ -163,6 +164,7 @@ def test_plots_are_saved_next_to_the_page_without_temporary_files(finished):
         "roc.png",
         "rounds.png",
         "scores.png",
+        "time_split.png",
     ]
     assert not list(folder.rglob("*.partial"))
 

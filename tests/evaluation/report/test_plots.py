@@ -20,6 +20,7 @@ from pvg_hf.evaluation.report.plots import (
     plot_roc,
     plot_scores,
     plot_similarities,
+    plot_time_split,
 )
 from pvg_hf.evaluation.report.plots.attack_curves import attack_judgements, draw_attacks
 from pvg_hf.evaluation.seeds import seeds_attacks_table
@@ -60,7 +61,7 @@ def lines_of(axes):
 
 @pytest.mark.parametrize("make_plot", PLOTS)
 def test_no_data_gives_no_plot(run, make_plot):
-    assert make_plot(replace(run, rounds=[], judgements=[])) is None
+    assert make_plot(replace(run, rounds=[], judgements=[], events=[])) is None
 
 
 @pytest.mark.parametrize("make_plot", PLOTS)
@@ -295,3 +296,16 @@ def test_the_drawn_pool_has_its_own_curve(run):
     shares, eligible = plot_drawn_best_of_n(run).canvas.axes
     np.testing.assert_allclose(eligible.get_lines()[0].get_xydata(), [[2, 8], [4, 3]])
     assert [text.get_text() for text in shares.get_legend().get_texts()] == ["chance", "round 1"]
+
+
+def test_a_bar_has_the_seconds_of_each_kind_of_work(run):
+    (axes,) = plot_time_split(run).canvas.axes
+    assert [label.get_text() for label in axes.get_yticklabels()][:3] == [
+        "bootstrap",
+        "round 0 verifier",
+        "round 0 prover",
+    ]
+    first = [bar for bar in axes.patches if round(bar.get_y() + bar.get_height() / 2) == 0]
+    minutes = 31.5 / 60  # of the bootstrap in the fixture
+    assert [bar.get_width() for bar in first] == pytest.approx([0.6 * minutes, 0.1 * minutes, 0.3 * minutes])
+    assert "unknown" not in plot_time_split(run).terms

@@ -21,6 +21,7 @@ from pvg_hf.evaluation.report.tables import (
     duration,
     new_texts_table,
     pairs_table,
+    rates_table,
     roc_table,
     roles_table,
     rounds_table,
@@ -245,3 +246,18 @@ def test_empty_slots_are_a_share_if_solutions_alone_fill_them(run, source, cell)
     )
     assert table.rows[0][1][-1] == cell
     assert table.rows[0][1][0] == TableCell("0.500", "[0.400, 0.600]", "n=100")
+
+
+def test_rates_are_tokens_over_seconds_with_their_utilisation_on_a_known_gpu(run):
+    split = {
+        "writing": {"seconds": 4.0, "tokens": 8000, "flops": 8e12},
+        "other": {"seconds": 1.0, "tokens": 0, "flops": 0},
+    }
+    event = {"event": "phase_finished", "phase": "prover", "round": 0, "seconds": 5.0, "split": split}
+    events = [event, {**event, "phase": "mint", "peak_flops": 1e14}, {**event, "phase": "evaluate", "split": None}]
+    table = rates_table(replace(run, events=events))
+    assert table.headers == ["", "tokens written a second", "tokens scored a second", "tokens trained a second"]
+    assert {name: cells[0] for name, cells in table.rows} == {
+        "round 0 prover": TableCell("2,000"),
+        "round 0 mint": TableCell("2,000", "MFU 2 %"),
+    }

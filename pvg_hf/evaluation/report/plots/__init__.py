@@ -10,6 +10,7 @@ from pvg_hf.evaluation.report.plots.roc_panels import plot_roc
 from pvg_hf.evaluation.report.plots.scores import plot_scores
 from pvg_hf.evaluation.report.plots.similarities import plot_similarities
 from pvg_hf.evaluation.report.plots.style import Plot
+from pvg_hf.evaluation.report.plots.time_bars import plot_time_split
 
 PLOTS = (
     plot_pool_matrix,
@@ -22,6 +23,7 @@ PLOTS = (
     plot_similarities,
     plot_flaws,
     plot_attacks,
+    plot_time_split,
 )
 
 __all__ = [
@@ -37,4 +39,5 @@ __all__ = [
     "plot_roc",
     "plot_scores",
     "plot_similarities",
+    "plot_time_split",
 ]
