@@ -135,7 +135,7 @@ class HeldOut(TrainerCallback):
 
     def on_step_end(self, args, state, control, model, **kwargs):
         config = self.recipe.prover
-        if state.global_step % config.eval_steps:
+        if state.global_step % config.evaluation_steps:
             return
         player = Player(model, self.trainer.processing_class, self.recipe, self.world)
         rows = player.write("prover_heldout", Role.HELPFUL, config.eval_samples, config.eval_problems)

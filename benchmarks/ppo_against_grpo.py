@@ -48,7 +48,7 @@ def recipe_of(arguments: argparse.Namespace, seed: int, algorithm: str | None) -
         "prover.ppo=null",
         "prover.algorithm=grpo",
         f"prover.max_steps={ppo.prover.num_batches}",
-        f"prover.eval_steps={max(1, ppo.prover.eval_steps // steps)}",
+        f"prover.eval_steps={max(1, ppo.prover.evaluation_steps // steps)}",
     ]
     return load_recipe(arguments.recipe, [*common, *plain, f"name={named}", *(arguments.grpo if algorithm else [])])
 

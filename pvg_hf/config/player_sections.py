@@ -264,6 +264,11 @@ AUTO_SAVES = 10
 
 MIN_AUTO_SAVE_STEPS = 10
 
+# `eval_steps: auto` gives at most this many evaluations after the first, and in total at most this share of the phase's sampling.
+MAX_AUTO_EVALUATIONS = 10
+
+MAX_EVALUATION_SHARE = 0.15
+
 
 @section
 class LoraConfig:
@@ -629,10 +634,11 @@ class ProverConfig(PlayerConfig):
         "none",
         description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
     )
-    eval_steps: Count = Field(
-        10,
+    eval_steps: Count | Literal["auto"] = Field(
+        "auto",
         description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen; the prover "
-        "that the phase begins with is evaluated too, and kept if no later one is better.",
+        "that the phase begins with is evaluated too, and kept if no later one is better. `auto` is a tenth of the helpful role's "
+        "training, or more if the evaluations would then take over 15 % of the phase's sampling; the first and the last are always made.",
     )
     eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
     eval_samples: Repeats = Field(2, description="Helpful solutions per problem in such an evaluation.")
@@ -671,6 +677,22 @@ class ProverConfig(PlayerConfig):
     def num_batches(self) -> int:
         """Number of batches of solutions per training, if nothing ends it early."""
         return -(-self.max_steps // self.steps_per_batch)
+
+    @property
+    def evaluation_steps(self) -> int:
+        """
+        Steps between evaluations on held-out problems: `eval_steps`, with `auto` resolved.
+
+        An evaluation is counted as one batch of the training, or as more if it has more solutions. With fewer it is not cheaper on
+        a GPU, where the longest solution decides how long it takes to write a batch.
+        """
+        if self.eval_steps != "auto":
+            return self.eval_steps
+        solutions = self.eval_problems * self.eval_samples
+        cost = max(1.0, solutions / (self.prompts_per_step * self.num_generations))  # in batches
+        affordable = MAX_EVALUATION_SHARE / (1 - MAX_EVALUATION_SHARE) * self.total_batches / cost
+        after_start = min(MAX_AUTO_EVALUATIONS, max(1, int(affordable) - 1))
+        return ceil(self.training_of(Role.HELPFUL).max_steps / after_start)
 
     @property
     def trained_roles(self) -> tuple[Role, ...]:

@@ -187,7 +187,7 @@ def _selection(amounts: Amounts, sizes: Sizes) -> Work:
     once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"])
     once += _scoring(amounts, sizes, num_problems * config.eval_samples)
     return once * (
-        1 + -(-config.training_of(Role.HELPFUL).max_steps // config.eval_steps)
+        1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)
     )  # before the first step, too
 
 

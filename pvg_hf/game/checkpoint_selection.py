@@ -15,6 +15,7 @@ from transformers import TrainerState
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, read_digests, write_digests
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
@@ -38,7 +39,7 @@ class BestHelpfulCallback(StepFigures):
     """
     Keeps the helpful checkpoint with the highest mean reward on held-out problems, the starting point included.
 
-    The prover writes helpful solutions to these problems before the first step, every `eval_steps` and at the end, each time
+    The prover writes helpful solutions to these problems before the first step, every `evaluation_steps` and at the end, each time
     with the same random numbers. The prover that the training begins with is kept until a later one has a higher reward.
     The reward is the trainer's own, unless it is relative to the prover's group, as signed relative convincingness (SRC):
     that does not measure how good a group is. Checkpoints are then compared by correctness-gated convincingness (CGC): the
@@ -105,7 +106,7 @@ class BestHelpfulCallback(StepFigures):
     def _is_due(self, state: TrainerState) -> bool:
         # `is_over` is known here because the stop rule's callback comes before this one.
         is_last = state.global_step == state.max_steps or self.is_over()
-        return is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
+        return is_last or state.global_step % self.context.recipe.prover.evaluation_steps == 0
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         super().on_log(args, state, control, logs, **kwargs)
@@ -147,6 +148,7 @@ class BestHelpfulCallback(StepFigures):
         except DamagedFileError:
             return 0
 
+    @spending(EVALUATING)
     def _judge(self) -> Mapping[str, float]:
         config, processes = self.context.recipe.prover, self.context.processes
         problems = self.context.problems.parts["prover_heldout"]
