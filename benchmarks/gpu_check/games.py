@@ -1,6 +1,12 @@
-"""Plays a few steps of every phase of a recipe, and compares each phase's speed and memory with the plan."""
+"""
+Plays a few steps of every phase of a recipe, and compares each phase's speed and memory with the plan.
+
+The prover's phase, in which a game spends most of its time, is measured first: in a run with as little before it as possible. A
+second run then measures bootstrap and verifier.
+"""
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -14,6 +20,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds
+from pvg_hf.run.schedule import ROUND_PHASES
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLAYERS = ("prover", "verifier")
@@ -33,6 +40,8 @@ FEW: Settings = {
     "watchdogs.max_truncated": 1.0,
     "watchdogs.min_pair_accuracy": 0.0,
 }
+# The least before the prover's phase.
+EARLY: Settings = {"split.max_test": 2, "verifier.max_steps": 1}
 QUIET: Settings = {"logging.progress": "false", "logging.report": "false"}
 # For parts that only try a launcher.
 SHORT: Settings = {"prover.max_completion_length": 64, "prover.prompts_per_step": 4}
@@ -97,6 +106,37 @@ class Game:
     phases: tuple[str, ...] = ()
     has_stand_ins: bool = True
 
+    def runs(self, name: str) -> list["Run"]:
+        """Runs that are played, with names that begin with `name`."""
+        if self.phases or not self.has_stand_ins:
+            return [Run(name, self.phases or (None,))]
+        return [
+            Run(f"{name}-prover", (None,), EARLY, measured=("prover", "mint", "evaluate")),
+            Run(name, ("bootstrap", "verifier"), measured=("bootstrap", "verifier")),
+        ]
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    A run of a game.
+
+    Args:
+        name (`str`):
+            Name of the run.
+        phases (`tuple[str | None, ...]`):
+            Phases to play, one after the other; `None` for all.
+        settings (`Mapping[str, Any]`):
+            Further settings.
+        measured (`tuple[str, ...]`):
+            Phases whose figures are kept.
+    """
+
+    name: str
+    phases: tuple[str | None, ...]
+    settings: Settings = field(default_factory=dict)
+    measured: tuple[str, ...] = ("warmup", "bootstrap", *ROUND_PHASES)
+
 
 UNTIL_TRAINED = ("bootstrap", "verifier", "prover")
 GAMES = {
@@ -137,17 +177,19 @@ def play_and_measure(
     """
     game = GAMES[name]
     players = _players(game, work, is_toy=is_toy)
-    recipe = _shortened(name, players, work, is_toy=is_toy)
-    (plan,) = plan_rounds(recipe, GameProblems.load(recipe))
-    if not known:  # finished phases would be skipped and not measured
-        shutil.rmtree(work / "runs" / name, ignore_errors=True)
-    figures = {"phases": {}, **known, **_describe_players(game, recipe, plan)}
-    measures = PhaseMeasures(plan, figures, save)
-    for phase in phases or game.phases or (None,):
-        play(recipe, phase=phase, round_index=None if phase in (None, "bootstrap") else 0, callbacks=[measures])
+    figures = {"phases": {}, **known}
+    measures = PhaseMeasures(figures, save)
+    for run in game.runs(name):
+        recipe = _shortened(game, run, players, work, is_toy=is_toy)
+        (measures.plan,), measures.phases = plan_rounds(recipe, GameProblems.load(recipe)), run.measured
+        figures |= _describe_players(game, recipe, measures.plan)
+        if not known:  # finished phases would be skipped and not measured
+            shutil.rmtree(work / "runs" / run.name, ignore_errors=True)
+        for phase in phases or run.phases:
+            play(recipe, phase=phase, round_index=0 if phase in ROUND_PHASES else None, callbacks=[measures])
     if not game.phases:
         whole = load_recipe(RECIPES / game.recipe, _as_overrides(players))
-        figures["hours_of_recipe"] = _estimate_hours(whole, figures["phases"])
+        figures["hours"] = _estimate_hours(whole, figures["phases"])
         save(figures)
 
 
@@ -164,20 +206,20 @@ def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
     return settings
 
 
-def _shortened(name: str, players: Settings, work: Path, *, is_toy: bool) -> Recipe:
-    """Recipe of a game with the changes of this check."""
-    game = GAMES[name]
-    settings = {"name": name, "output_dir": work / "runs", "num_rounds": 1, **QUIET, **players}
+def _shortened(game: Game, run: "Run", players: Settings, work: Path, *, is_toy: bool) -> Recipe:
+    """Recipe of a game's run with the changes of this check."""
+    settings = {"name": run.name, "output_dir": work / "runs", "num_rounds": 1, **QUIET, **players}
     toy = {**TOY, **(TOY_OF_STAND_INS if game.has_stand_ins else TOY_FROM_SCRATCH)}
     settings |= (FEW if game.has_stand_ins else {}) | dict(game.settings) | (toy if is_toy else {})
     path = RECIPES / game.recipe
     if game.has_stand_ins:
         batch = load_recipe(path).mint.problems_per_batch
         settings["split.max_test"] = settings.get("mint.problems_per_batch", batch)
+        settings |= run.settings
     if game.has_stand_ins or is_toy:  # players that solve nothing
         parts = GameProblems.load(load_recipe(path, _as_overrides(settings))).parts
         problems = chain(parts["verifier"], parts["verifier_heldout"])
-        settings["bootstrap.import_from"] = make_wrong_solutions(problems, work / f"{name}-wrong.jsonl")
+        settings["bootstrap.import_from"] = make_wrong_solutions(problems, work / f"{run.name}-wrong.jsonl")
     return load_recipe(path, _as_overrides(settings))
 
 
@@ -198,16 +240,15 @@ def _describe_players(game: Game, recipe: Recipe, plan: RoundPlan) -> dict[str, 
     }
 
 
-def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> float | None:
+def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """
-    Estimated hours of a whole recipe; `None` if a phase was not measured.
+    Estimated hours of a whole recipe by phase, all rounds together, for the phases that were measured.
 
     Each phase's planned time is multiplied by the ratio of measured to planned time of the few steps.
     """
-    hours = 0.0
+    hours: Counter[str] = Counter()
     for plan in plan_rounds(whole, GameProblems.load(whole)):
-        for name, number in plan.counts.items():
-            if name not in phases:
-                return None
-            hours += number * plan.machine.seconds(plan.work(name)) * phases[name]["worked_over_planned"] / 3600
-    return round(hours, 2)
+        for name in plan.counts.keys() & phases.keys():
+            seconds = plan.counts[name] * plan.machine.seconds(plan.work(name))
+            hours[name] += seconds * phases[name]["worked_over_planned"] / 3600
+    return dict(hours)

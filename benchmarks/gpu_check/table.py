@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, describe_shares
 
 Figures = Mapping[str, Any]
 PHASES = ("warmup", "bootstrap", "verifier", "prover", "mint", "evaluate")
@@ -21,6 +22,13 @@ COLUMNS = (
     ("peak / planned", "peak_over_planned"),
     ("time / planned", "worked_over_planned"),
 )
+RATIOS = {
+    "peak memory / planned": ("peak_over_planned", 0.85, 1.15),
+    "time / planned": ("worked_over_planned", 1 / 1.5, 1.5),
+}
+"""Goals of a ratio: the figure, and the bounds that every phase should keep."""
+
+LEAST_MFU = 0.2  # of training, in the part `gsm8k`
 
 
 def describe(results: Figures) -> str:
@@ -36,14 +44,19 @@ def describe(results: Figures) -> str:
         *_describe_machine(parts.get("probe", {}).get("figures", {}), is_toy=results.get("setting", {}).get("toy"))
     ]
     phases = [
-        [name, phase, *(_show(figures.get(key), is_share=key.endswith("mfu")) for _, key in COLUMNS)]
+        [
+            name,
+            phase,
+            *(_show(figures.get(key), is_share=key.endswith("mfu")) for _, key in COLUMNS),
+            describe_shares({kind: Spent(seconds) for kind, seconds in figures.get("seconds_of", {}).items()}),
+        ]
         for name, part in parts.items()
         for phase, figures in sorted(
             part.get("figures", {}).get("phases", {}).items(), key=lambda item: PHASES.index(item[0])
         )
     ]
     if phases:
-        blocks.append(markdown_table([["", "phase", *(heading for heading, _ in COLUMNS)], *phases]))
+        blocks.append(markdown_table([["", "phase", *(heading for heading, _ in COLUMNS), "time"], *phases]))
     games = [_game_row(name, part["figures"]) for name, part in parts.items() if "weights" in part.get("figures", {})]
     if games:
         headings = [
@@ -56,7 +69,13 @@ def describe(results: Figures) -> str:
             "",
         ]
         blocks.append(markdown_table([headings, *games]))
+    measured = {
+        name: part["figures"]["phases"] for name, part in parts.items() if part.get("figures", {}).get("phases")
+    }
+    if measured:
+        blocks.append(markdown_table([["goal", "measured", "reached"], *_goal_rows(measured)]))
     blocks.append(markdown_table([["part", "", "s", ""], *(_part_row(name, part) for name, part in parts.items())]))
+    blocks += [_describe_bottleneck(name, parts[name]["figures"]) for name in measured]
     return "\n\n".join(blocks)
 
 
@@ -79,9 +98,59 @@ def _game_row(name: str, figures: Figures) -> list[str]:
         *weights,
         _show(figures["three_copies_gb"]),
         _show(max(peaks, default=None)),
-        _show(figures.get("hours_of_recipe")),
+        _show(sum(figures["hours"].values()) if "hours" in figures else None),
         figures["note"],
     ]
+
+
+def _goal_rows(measured: Mapping[str, Mapping[str, Figures]]) -> Iterator[list[str]]:
+    """Rows of the goals: what is wanted, what was measured, and whether that is enough."""
+    for phase, what in (("verifier", "training the verifier"), ("prover", "the training in a prover step")):
+        found = measured.get("gsm8k", {}).get(phase, {}).get("training_mfu")
+        goal = f"MFU of {what} in `gsm8k` at least {100 * LEAST_MFU:.0f} %"
+        yield [goal, _show(found, is_share=True), "" if found is None else _yes(found >= LEAST_MFU)]
+    yield ["sampling at least .7 of compiled `generate`", "by `benchmarks/generation.py`", ""]
+    for what, (key, low, high) in RATIOS.items():
+        found = [
+            (figures[key], f"{name} {phase}")
+            for name, phases in measured.items()
+            for phase, figures in phases.items()
+            if key in figures
+        ]
+        ends = " to ".join(f"{_show(ratio)} ({where})" for ratio, where in (min(found), max(found))) if found else ""
+        yield [
+            f"{what} between {low:.2f} and {high:.2f} in every phase",
+            ends,
+            _yes(all(low <= ratio <= high for ratio, _ in found)) if found else "",
+        ]
+
+
+def _yes(is_reached: bool) -> str:
+    return "yes" if is_reached else "no"
+
+
+def _describe_bottleneck(name: str, figures: Figures) -> str:
+    """The kind of work that takes most of a part's time: of the recipe's hours, or of the steps that were run."""
+    phases, hours = figures["phases"], figures.get("hours", {})
+    spent = {
+        (phase, kind): (hours[phase] / of_phase["worked_seconds"] if hours else 1.0) * seconds
+        for phase, of_phase in phases.items()
+        for kind, seconds in of_phase.get("seconds_of", {}).items()
+        if kind != OTHER and of_phase["worked_seconds"]
+    }
+    if not spent:
+        return f"`{name}`: no time was measured."
+    phase, kind = max(spent, key=spent.__getitem__)
+    of_phase, whole = phases[phase], sum(spent.values())
+    rate, mfu = of_phase.get(f"{PAST_PARTICIPLES.get(kind)}_tokens_per_second"), of_phase.get(f"{kind}_mfu")
+    facts = [
+        f"{_show(rate)} tokens a second" if rate else "",
+        f"MFU {_show(mfu, is_share=True)}" if mfu else "",
+        f"the phase takes {_show(of_phase['worked_over_planned'])} of its planned time",
+    ]
+    of_what = f"the recipe's {_show(whole)} hours" if hours else "the time that was measured"
+    share = f"{100 * spent[phase, kind] / whole:.0f} %"
+    return f"Bottleneck of `{name}`: {kind} in the phase `{phase}`, {share} of {of_what} ({', '.join(filter(None, facts))})."
 
 
 def _part_row(name: str, part: Figures) -> list[str]:

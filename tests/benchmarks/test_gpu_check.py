@@ -14,13 +14,13 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from benchmarks.gpu_check import runner
 from benchmarks.gpu_check.games import GAMES
-from benchmarks.gpu_check.measures import training_flops
+from benchmarks.gpu_check.meter import Meter
 from benchmarks.gpu_check.parts import OUT_OF_MEMORY, PARTS, Part
 from benchmarks.gpu_check.runner import Check
 from benchmarks.gpu_check.stand_ins import CONFIGS, make_problems, published_settings
 from benchmarks.gpu_check.table import describe
 from pvg_hf import load_recipe
-from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.core.stopwatch import Spent
 from tests.support.scripted_parts import Scripted, make_part
 
 REPOSITORY = Path(__file__).parents[2]
@@ -133,11 +133,58 @@ def test_stand_in_problems_are_as_long_as_those_of_gsm8k(tmp_path, monkeypatch):
     assert 225 < sum(lengths) / len(lengths) < 245  # 234.5 in the original
 
 
-def test_flops_of_a_trained_token_by_hand():
-    sizes = {"num_layers": 1, "hidden_size": 1, "vocab_size": 1, "cache_width": 1, "max_positions": None}
-    size = PlayerSize(1100, 100, 1000, **sizes, weight_bytes=2, num_quantized=0, trained_bytes=4)
-    assert training_flops(size, has_reference=False) == 4 * 1000 + 2 * 100
-    assert training_flops(size, has_reference=True) == 6 * 1000 + 2 * 100
+def test_the_first_steps_setup_is_left_out_of_the_rates(monkeypatch):
+    # The first step takes 3 s and the others 1 s, each with 10 tokens; `training` is known at the end of each step.
+    ends = [{"training": Spent(3.0, 10, 30.0)}, {"training": Spent(4.0, 20, 60.0)}, {"training": Spent(5.0, 30, 90.0)}]
+    meter = Meter()
+    for split in ends:
+        monkeypatch.setattr("benchmarks.gpu_check.meter.spent_so_far", lambda split=split: split)
+        meter._end_step()
+    assert meter.later_steps == {"training": Spent(2.0, 20, 60.0)}
+
+
+def test_the_provers_phase_is_measured_first_and_every_phase_once():
+    for name in ("gsm8k", "gsm8k-8gb", "gsm8k-qlora"):
+        first, second = GAMES[name].runs(name)
+        assert first.measured[0] == "prover"
+        assert sorted([*first.measured, *second.measured]) == ["bootstrap", "evaluate", "mint", "prover", "verifier"]
+        assert first.name != second.name
+
+
+PHASE = {"peak_gb": 1.0, "worked_seconds": 10.0, "worked_over_planned": 1.2, "peak_over_planned": 1.0}
+
+
+def test_goals_and_the_bottleneck_are_stated_at_the_end():
+    prover = {
+        **PHASE,
+        "seconds_of": {"writing": 6.0, "training": 4.0, "other": 30.0},
+        "training_mfu": 0.25,
+        "writing_mfu": 0.006,
+        "written_tokens_per_second": 1339.0,
+    }
+    verifier = {**PHASE, "seconds_of": {"training": 10.0}, "training_mfu": 0.19, "worked_over_planned": 3.38}
+    figures = {
+        "phases": {"prover": prover, "verifier": verifier},
+        "hours": {"prover": 5.0, "verifier": 1.0},
+        "weights": {"prover": 2e6, "verifier": 1e6},
+        "three_copies_gb": 3.0,
+        "note": "",
+    }
+    text = describe({"parts": {"gsm8k": {"status": "done", "seconds": 3.0, "figures": figures}}})
+    goals = [
+        line.split(" | ")[1:] for line in text.splitlines() if line.startswith("| MFU of") or "in every phase" in line
+    ]
+    assert [(measured, reached.strip(" |")) for measured, reached in goals] == [
+        ("19.0 %", "no"),
+        ("25.0 %", "yes"),
+        ("1 (gsm8k prover) to 1 (gsm8k verifier)", "yes"),
+        ("1.2 (gsm8k prover) to 3.38 (gsm8k verifier)", "no"),
+    ]
+    # 6 of 10 s of a phase of 5 hours are 3 of the 6 hours.
+    assert text.splitlines()[-1] == (
+        "Bottleneck of `gsm8k`: writing in the phase `prover`, 50 % of the recipe's 6 hours (1,339 tokens a second, MFU 0.6 %, the "
+        "phase takes 1.2 of its planned time)."
+    )
 
 
 def test_the_table_shows_phases_in_their_order():
