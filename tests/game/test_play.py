@@ -5,9 +5,10 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING, read_split
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, schedule
+from pvg_hf.run.schedule import PhaseKey, read_record, schedule
 from tests.support.game_runs import (
     branch_off,
     check_same_so_far,
@@ -219,3 +220,24 @@ def test_round_overrides_reach_the_trainers(tmp_path, game, reference):
         for k in (0, 1)
     }
     assert num_steps == {("verifier", 0): 8, ("prover", 0): 6, ("verifier", 1): 3, ("prover", 1): 2}
+
+
+@pytest.mark.parametrize(
+    ("phase", "with_tokens", "further"),
+    [
+        ("bootstrap", {WRITING}, {GRADING}),
+        ("round-000/verifier", {TRAINING}, {EVALUATING}),
+        ("round-000/prover", {WRITING, SCORING, TRAINING}, {GRADING, EVALUATING}),
+        ("round-001/mint", {WRITING, SCORING}, {GRADING}),
+        ("round-001/evaluate", {SCORING}, set()),
+    ],
+)
+def test_what_a_phase_spent_its_time_on_is_kept(phase, with_tokens, further, reference):
+    record = read_record(PhaseKey.parse(phase).target(reference))
+    split = read_split(record.split)
+    assert set(split) == {*with_tokens, *further, OTHER}
+    assert {kind for kind, spent in split.items() if spent.tokens and kind != EVALUATING} == with_tokens
+    assert all(split[kind].flops > split[kind].tokens for kind in with_tokens)
+    assert sum(spent.seconds for spent in split.values()) == pytest.approx(record.seconds)
+    ends = [event for event in read_json_lines(reference.events) if event["event"] == "phase_finished"]
+    assert record.split in [event["split"] for event in ends]
