@@ -57,7 +57,9 @@ def trainer(tiny_prover, tmp_path_factory) -> GRPOTrainer:
     [
         (GRPOTrainer._calculate_rewards, ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         (GRPOTrainer._log_completion_extra, ["self", "column", "values"]),
+        (GRPOTrainer._generate, ["self", "prompts"]),
         (GRPOTrainer._generate_and_score_completions, ["self", "inputs"]),
+        (GRPOTrainer._compute_loss, ["self", "model", "inputs"]),
         (
             GRPOTrainer._generate_single_turn,
             ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],
