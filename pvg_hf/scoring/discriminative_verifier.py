@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -226,10 +227,15 @@ class VerifierScorer:
                 found = dict(
                     zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)
                 )
-                count_tokens(sum(map(len, unique)), flops_per_token(self.model))
+                count_tokens(sum(map(len, unique)), self._flops)
                 for index, ids in zip(chunk, inputs, strict=True):
                     scores[index] = found[tuple(ids)]
         return scores
+
+    @cached_property
+    def _flops(self) -> int:
+        """Floating-point operations per token; counting them takes milliseconds."""
+        return flops_per_token(self.model)
 
     def _encode(self, texts: list[tuple[str, str]]) -> list[list[int]]:
         problems, solutions = zip(*texts, strict=True)

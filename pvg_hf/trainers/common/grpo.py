@@ -144,16 +144,23 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
     def _generate(self, prompts: list):
         with spending(WRITING):
             prompt_ids, completion_ids, *further = super()._generate(prompts)
-            count_tokens(sum(map(len, completion_ids)), flops_per_token(self.model))
+            count_tokens(sum(map(len, completion_ids)), self._forward_flops)
         return prompt_ids, completion_ids, *further
 
     def _compute_loss(self, model, inputs: dict[str, Any]) -> torch.Tensor:
         num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
-        flops = flops_per_token(self.model, is_trained=True)
-        if self.beta:  # the KL reference reads each batch once
-            flops += flops_per_token(self.model) / self.num_iterations
-        count_tokens(num_tokens, flops)
+        count_tokens(num_tokens, self._training_flops)
         return super()._compute_loss(model, inputs)
+
+    @cached_property
+    def _forward_flops(self) -> int:
+        return flops_per_token(self.model)
+
+    @cached_property
+    def _training_flops(self) -> float:
+        """Floating-point operations per trained token; the KL reference reads each batch once."""
+        reference = self._forward_flops / self.num_iterations if self.beta else 0.0
+        return flops_per_token(self.model, is_trained=True) + reference
 
     @spending(EVALUATING)
     def evaluate(self, *args, **kwargs):

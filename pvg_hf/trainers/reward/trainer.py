@@ -1,6 +1,7 @@
 """A reward trainer for verifiers with label noise."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +238,14 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
             super()._set_signature_columns_if_needed()
             self._signature_columns += dict.fromkeys([*PAIR_COLUMNS, self.args.environment_column])
 
+    @cached_property
+    def _training_flops(self) -> int:
+        """Floating-point operations per trained token; counting them takes milliseconds."""
+        return flops_per_token(self.model, is_trained=True)
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
-        count_tokens(int(tokens["attention_mask"].sum()), flops_per_token(self.model, is_trained=True))
+        count_tokens(int(tokens["attention_mask"].sum()), self._training_flops)
         _, outputs = super().compute_loss(
             model, tokens, return_outputs=True
         )  # called for TRL's metrics; its loss is unused
