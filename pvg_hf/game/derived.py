@@ -6,10 +6,10 @@ from typing import Any
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.report import write_report
-from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.file_names import CALL_SUMMARY, FIGURES, METRICS
@@ -86,18 +86,10 @@ def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
 
 
 def refresh_report(recipe: Recipe, folder: RunFolder) -> None:
-    """
-    Write the report again, if the recipe asks for one. Errors, except a full disk, do not end the game, because the report
-    only shows results.
-    """
-    if not recipe.logging.report:
-        return
-    try:
-        write_report(folder.root)
-    except (ValueError, LookupError, TypeError, OSError) as err:
-        if is_disk_full(err, folder.root):
-            raise
-        logger.warning("The report could not be written (%s); the game continues.", err)
+    """Write the report again, if the recipe asks for one. An error does not end the game; the next start tries again."""
+    if recipe.logging.report:
+        with only_warning("The report could not be written; the game continues"):
+            write_report(folder.root)
 
 
 def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:

@@ -1,7 +1,8 @@
-"""Graceful stops: Ctrl-C, SIGTERM, and the end of the launcher end a run after the current step."""
+"""Graceful stops: Ctrl-C, SIGTERM, and the end of the launcher end a run after the current step, or in the middle of a long one."""
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,17 +16,27 @@ from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 # The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second request.
 ECHO_SECONDS = 1.0
 
+GRACE_SECONDS = 3.0  # that the current step has to end after a request, before it is abandoned
+
 LOOK_SECONDS = 1.0  # between two looks at the run's folder while a process works alone
 
 
 def describe_request(number: int) -> str:
     """Message printed immediately after the signal `number`, because the current step may take a while."""
-    if number == signal.SIGINT and is_by_accelerate() and is_alone():
+    if not can_abandon():
+        return "Stopping after the current step; a second signal ends the process immediately."
+    wait = f"Stopping after the current step, or in {GRACE_SECONDS:.0f} seconds; finished work is kept."
+    if number == signal.SIGINT and is_by_accelerate():
         return (
-            "Stopping after the current step. `accelerate launch` ends immediately with a traceback that is not about the game; "
-            f"process {os.getpid()} finishes the step (`kill {os.getpid()}` ends it immediately)."
+            f"{wait} `accelerate launch` ends immediately with a traceback that is not about the game; process {os.getpid()} "
+            f"ends the step (`kill {os.getpid()}` stops at once)."
         )
-    return "Stopping after the current step; a second signal ends the process immediately."
+    return f"{wait} A second signal stops at once."
+
+
+def can_abandon() -> bool:
+    """Whether a step that takes long is abandoned: not by one of several processes, for which the others would wait."""
+    return is_alone() and sys.platform != "win32"  # Windows has no signal that ends a wait
 
 
 class GameInterrupted(Exception):
@@ -34,7 +45,11 @@ class GameInterrupted(Exception):
 
 class StopRequest:
     """
-    Records whether the user asked to stop. A second Ctrl-C interrupts immediately.
+    Records whether the user asked to stop.
+
+    Work that can end in order asks for this between two of its parts. Other work is abandoned: `GRACE_SECONDS` after the request, or
+    at a second signal, `KeyboardInterrupt` is raised wherever the program is. For the run this is the same as a kill, after which it
+    resumes to the same bytes.
 
     `accelerate launch` does not forward signals to a single process, but ends. A launched process that has lost its parent
     therefore counts as asked to stop.
@@ -50,6 +65,7 @@ class StopRequest:
         self._asked_at: float | None = None
         self.has_interrupted = False
         self.find_loss: Callable[[], str | None] = lambda: None
+        self._is_answered = threading.Event()
         self._looked_at = 0.0  # when `check_alone`, which is called at each token, last looked at the folder
         self._launcher = os.getppid() if is_launched() else None
 
@@ -115,16 +131,28 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:
-        """Catch signals within the block. In threads other than the main one, which receives signals, this does nothing."""
+        """
+        Catch signals within the block. In threads other than the main one, which receives signals, this does nothing.
+
+        Raises:
+            GameInterrupted: if the block was abandoned.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
         previous = {number: signal.signal(number, self._catch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
+        except KeyboardInterrupt as err:
+            raise GameInterrupted from err
         finally:
+            self.allow_time()
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+    def allow_time(self) -> None:
+        """Abandon nothing from now on, unless at a further signal: the answer to the request has begun."""
+        self._is_answered.set()
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
         if self._asked_at is None:
@@ -134,5 +162,13 @@ class StopRequest:
                 # more: in `... 2>&1 | tee log`, Ctrl-C ends `tee`, too.
                 with suppress(OSError):
                     os.write(2, f"\n{describe_request(number)}\n".encode())
+            if can_abandon():
+                threading.Thread(target=self._urge, daemon=True).start()
         elif time.monotonic() - self._asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt
+
+    def _urge(self) -> None:
+        """Give the second signal in the user's place; again and again, as `__del__` and the like swallow any error."""
+        # A thread, because the timers that give signals are taken by math-verify. A signal also ends a wait of the main thread.
+        while not self._is_answered.wait(GRACE_SECONDS):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)

@@ -32,6 +32,7 @@ from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
 from pvg_hf.game.sandbox_use import take_sandbox_use
 from pvg_hf.game.tracking import GameTracker, open_tracker
+from pvg_hf.game.training import remove_training_files
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.preflight.machine import choose_engine_for_game
@@ -176,6 +177,7 @@ def _play_phase(
             record.alerts = context.alerts()
         if is_main:
             write_json_lines(output / METRICS, context.metrics)
+        remove_training_files(context, output)
     context.processes.wait_for_everyone()
     if is_main:
         write_derived(recipe, folder)

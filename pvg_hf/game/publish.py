@@ -10,6 +10,7 @@ from accelerate.utils import broadcast_object_list
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import list_code
+from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.commands import script_command
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.game.derived import refresh_report
@@ -34,10 +35,13 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
     for round_index in publishable_rounds(folder.root):
         if folder.has_event("published", round=round_index, **target):
             continue
-        try:
-            repos = push_round(folder.root, round_index, hub=recipe.hub)
-        except (HubError, ValueError, OSError) as err:
-            _report_failure(recipe, folder, round_index, err)
+        repos = None
+        with only_warning(f"Round {round_index} could not be published; the game continues"):
+            try:
+                repos = push_round(folder.root, round_index, hub=recipe.hub)
+            except (HubError, ValueError, OSError) as err:  # not a defect: needs no traceback
+                _report_failure(recipe, folder, round_index, err)
+        if repos is None:
             return
         folder.log_event("published", round=round_index, **target, run=str(repos))
 

@@ -10,6 +10,7 @@ from accelerate import PartialState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.commands import delete_command
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
@@ -19,7 +20,7 @@ from pvg_hf.run.folder import RunFolder
 @dataclass(frozen=True)
 class GameTracker:
     """
-    Trackers of a game.
+    Trackers of a game. One that fails after its start only causes warnings: the run's folder has all figures.
 
     Args:
         trackers (`list[GeneralTracker]`, *optional*):
@@ -32,7 +33,8 @@ class GameTracker:
         """Log the numbers in `values` at a step of the game's continuous step axis."""
         figures = {key: value for key, value in values.items() if isinstance(value, int | float)}
         for tracker in self.trackers:
-            tracker.log(figures, step=game_step)
+            with only_warning(f"{tracker.name} did not take the figures of step {game_step}; the game continues"):
+                tracker.log(figures, step=game_step)
 
 
 @contextmanager
@@ -56,7 +58,8 @@ def open_tracker(recipe: Recipe, folder: RunFolder) -> Iterator[GameTracker]:
         yield GameTracker(trackers)
     finally:
         for tracker in trackers:
-            tracker.finish()
+            with only_warning(f"{tracker.name} could not be closed; the run's folder has all figures"):
+                tracker.finish()
 
 
 def _make(name: str, recipe: Recipe, folder: RunFolder) -> GeneralTracker:

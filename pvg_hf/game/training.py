@@ -1,12 +1,15 @@
 """Runs a trainer inside a phase: resumes from its last checkpoint, stops gracefully, and records its log as metrics."""
 
 import logging
+import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import is_zipfile
 
+import numpy as np
+import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
@@ -68,7 +71,11 @@ def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> No
 
 
 def remove_training_files(context: PhaseContext, output: Path) -> None:
-    """Remove what only the training of a player in `output` needed: checkpoints and pickled arguments."""
+    """
+    Remove what only the training of a player in `output` needed: checkpoints and pickled arguments.
+
+    This is the last act before the folder is renamed: if anything fails earlier, training resumes from its last checkpoint.
+    """
     if context.processes.is_main_process:
         remove(output / CHECKPOINTS)
         for binary in output.rglob("training_args.bin"):
@@ -110,6 +117,7 @@ def run_trainer(
 
     Raises:
         GameInterrupted: if the user asked to stop; a checkpoint was saved if the recipe saves any.
+        KeyboardInterrupt: if the current step was abandoned; a checkpoint of the last whole step was saved.
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
@@ -124,8 +132,12 @@ def run_trainer(
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
-    with spending(TRAINING):  # what is left of it when the solutions are written, graded and scored
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    try:
+        with spending(TRAINING):  # what is left of it when the solutions are written, graded and scored
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    except KeyboardInterrupt:
+        stop.save_last_step(trainer)
+        raise
     if stop.has_stopped:
         raise GameInterrupted
     for entry in trainer.state.log_history:
@@ -249,6 +261,30 @@ class StopCallback(TrainerCallback):
         self.is_resumable = is_resumable
         self.every = every
         self.has_stopped = False
+        self._random_states: tuple | None = None  # before the current step; `None` while it changes weights
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        is_kept = self.is_resumable and state.global_step > 0 and state.global_step % self.every == 0
+        self._random_states = _get_random_states() if is_kept else None
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self._random_states = None
+
+    def save_last_step(self, trainer: Trainer) -> None:
+        """
+        Save a checkpoint of the last whole step from the middle of the next one, which was abandoned.
+
+        It is the same as one saved between the two, since a step changes only random states before its end. Nothing is saved if
+        training cannot resume from that step.
+        """
+        checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
+        if self._random_states is None or checkpoint.exists():
+            return
+        self.stop.allow_time()
+        logger.info("Saving %s; the step after it will be repeated", checkpoint.name)
+        _set_random_states(self._random_states)
+        trainer._save_checkpoint(trainer.model, trial=None)
+        trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
 
     def on_step_end(self, args, state, control, **kwargs):
         # After the last step, the rest of the phase is short, so that it is finished.
@@ -267,6 +303,21 @@ class StopCallback(TrainerCallback):
         self.has_stopped = True
         control.should_training_stop = True
         control.should_save = self.is_resumable and can_resume
+
+
+def _get_random_states() -> tuple:
+    """States of the generators that a trainer's checkpoint holds."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+
+def _set_random_states(states: tuple) -> None:
+    of_python, of_numpy, of_torch, of_cuda = states
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)
+    torch.set_rng_state(of_torch)
+    if of_cuda:
+        torch.cuda.set_rng_state_all(of_cuda)
 
 
 class DigestsCallback(TrainerCallback):

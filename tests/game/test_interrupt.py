@@ -120,7 +120,9 @@ def whole_and_stopped(tmp_path, make_recipe, reference):
     left in its folder.
     """
 
-    def play_both(phase: PhaseKey, moment: dict, look=lambda unfinished: None, **changes) -> list[RunFolder]:
+    def play_both(
+        phase: PhaseKey, moment: dict, look=lambda unfinished: None, *, stalls: bool = False, **changes
+    ) -> list[RunFolder]:
         runs = []
         for name in ("whole", "stopped"):
             folder = branch_off(reference, tmp_path / name, str(phase))
@@ -128,7 +130,8 @@ def whole_and_stopped(tmp_path, make_recipe, reference):
             order["recipe"] = make_recipe(tmp_path / name, **changes)
             if name == "stopped":
                 log = tmp_path / "log.txt"
-                assert play_in_process({**order, "signal": "SIGTERM", "moment": moment}, log) == 1, log.read_text()
+                order |= {"signal": "SIGTERM", "moment": moment, "stalls": stalls}
+                assert play_in_process(order, log) == 1, log.read_text()
                 assert "GameInterrupted" in log.read_text()
                 look(partial_of(phase.target(folder)))
             play(load_recipe(order["recipe"]), phase=phase.name, round_index=phase.round_index)
@@ -181,6 +184,24 @@ def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, c
     folder = whole_and_stopped(PhaseKey(phase, 0), {"event": "open", "pattern": file}, **changes)[1]
     events = [event for event in read_json_lines(folder.events) if event["event"] == "continued"]
     assert [event["checkpoint"] for event in events] == [continued]
+
+
+@pytest.mark.parametrize(
+    ("phase", "call", "count", "continued"),
+    [
+        ("verifier", "reward/loss.py:pair_loss", 4, ["checkpoint-3"]),
+        ("prover", "prover/trainer.py:ProverGRPOTrainer._calculate_rewards", 4, ["checkpoint-3"]),
+        ("verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"]),  # of its last step
+        ("mint", "tasks/grade.py:TolerantGrader.__call__", 3, []),
+        ("evaluate", "summary.py:evaluate_round", 1, []),
+    ],
+    ids=["verifier", "prover", "held-out scores", "mint", "evaluate"],
+)
+def test_work_that_does_not_end_is_abandoned(phase, call, count, continued, whole_and_stopped):
+    """A training keeps the last whole step; everything resumes to the same bytes."""
+    folder = whole_and_stopped(PhaseKey(phase, 0), {"event": "call", "pattern": call, "count": count}, stalls=True)[1]
+    events = [event for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert [event["checkpoint"] for event in events] == continued
 
 
 def test_a_stopped_evaluation_keeps_the_scores_of_each_pool(whole_and_stopped):

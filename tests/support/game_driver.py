@@ -11,6 +11,7 @@ import re
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def main(order: dict) -> None:
     if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):
         number = getattr(signal, order["signal"])
         target = {"launcher": os.getppid(), "group": -os.getpgrp(), "self": os.getpid()}[order.get("to", "self")]
-        at_moment(order["moment"], lambda: os.kill(target, number))
+        at_moment(order["moment"], lambda: send(number, target, stalls=order.get("stalls", False)))
     if "move" in order:
         at_moment(order["moment"], lambda: os.rename(*order["move"]))
     if "max_file_size" in order:
@@ -75,9 +76,32 @@ def redirect_output(log: Path) -> None:
         os.dup2(file.fileno(), 2)
 
 
+def send(number: int, target: int, *, stalls: bool) -> None:
+    """Send a signal; with `stalls`, never return, like work that does not ask whether it should stop."""
+    os.kill(target, number)
+    while stalls:
+        time.sleep(0.1)
+
+
 def at_moment(moment: dict, act: Callable[[], None]) -> None:
-    """Act just before the audit event of the name `event` whose arguments match `pattern`, the `count`-th of them."""
+    """
+    Act just before the audit event of the name `event` whose arguments match `pattern`, the `count`-th of them; or at the
+    call of a function whose file and name match, as for `{"event": "call", "pattern": "losses.py:bradley_terry"}`.
+    """
     num_left = moment.get("count", 1)
+    if moment["event"] == "call":
+
+        def watch_calls(frame, event: str, argument) -> None:
+            nonlocal num_left
+            code = frame.f_code
+            if event == "call" and f"{code.co_filename}:{code.co_qualname}".endswith(moment["pattern"]):
+                num_left -= 1
+                if num_left == 0:
+                    sys.setprofile(None)
+                    act()
+
+        sys.setprofile(watch_calls)
+        return
 
     def watch(name: str, arguments: tuple) -> None:
         nonlocal num_left

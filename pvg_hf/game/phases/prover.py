@@ -229,6 +229,7 @@ def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: HonestS
         line = _train(context, replace(sub_phase, output=partial), fixed)
         if context.processes.is_main_process:
             write_json_lines(partial / STEPS, context.metrics[known:])
+        remove_training_files(context, partial)
     context.processes.wait_for_everyone()
     return line
 
@@ -369,7 +370,6 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: HonestSide) -
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
     save_player(trainer, sub_phase.output, player="prover", run=context.folder.root)
-    remove_training_files(context, sub_phase.output)
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
 
 

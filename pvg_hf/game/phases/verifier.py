@@ -17,7 +17,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.training import remove_training_files, run_trainer, save_player, trainer_run
+from pvg_hf.game.training import run_trainer, save_player, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, tokenize_pairs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
@@ -71,7 +71,6 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
         write_json(output / PAIRS, counts)
     save_player(trainer, output, player="verifier", run=context.folder.root)
     line = score_heldout(context, context.players.pair_verifier(output), output, heldout)
-    remove_training_files(context, output)
     return f"{assumed.line}{report.num_pairs} pairs, {line}"
 
 
@@ -165,7 +164,6 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
         write_json(output / VALIDATION, rewards)
     save_player(trainer, output, player="verifier", run=context.folder.root)
     line = score_heldout(context, players.score_verifier(output), output, heldout)
-    remove_training_files(context, output)
     return f"validation reward {best:.3f} at its best, {line}"
 
 

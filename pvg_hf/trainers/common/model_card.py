@@ -6,6 +6,7 @@ from typing import ClassVar
 from huggingface_hub import ModelCard, ModelCardData
 from transformers import PreTrainedModel
 
+from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.versions import installed_versions, show_versions
 
@@ -50,8 +51,7 @@ class ModelCardMixin:
     ) -> None:
         """Write `README.md` into the output folder; the arguments are TRL's."""
         if self.is_world_process_zero():
-            folder = Path(self.args.output_dir)
-            self._make_card(folder, model_name, dataset_name, tags).save(folder / "README.md")
+            self._write_card(Path(self.args.output_dir), model_name, dataset_name, tags)
 
     def train(self, *args, **kwargs):
         self._make_card(Path(self.args.output_dir))  # what fails in it must fail before the training, not after it
@@ -60,8 +60,11 @@ class ModelCardMixin:
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         if self.args.should_save:
-            folder = Path(output_dir or self.args.output_dir)
-            self._make_card(folder).save(folder / "README.md")
+            self._write_card(Path(output_dir or self.args.output_dir))
+
+    def _write_card(self, folder: Path, *details) -> None:
+        with only_warning(f"The model card of {folder} could not be written; the model is saved"):
+            self._make_card(folder, *details).save(folder / "README.md")
 
     def _make_card(
         self,
