@@ -108,6 +108,25 @@ def _describe(err: HTTPError) -> str:
     return describe(err) if isinstance(err, HfHubHTTPError) else f"the Hub cannot be reached ({describe(err)})"
 
 
+def find_token_refusal() -> str | None:
+    """
+    Explain why the token can publish nothing; `None` if it can, or if the Hub cannot be asked now. There is one request.
+
+    Whether it may write to a certain namespace only an upload can tell.
+    """
+    try:
+        token = HfApi().whoami().get("auth", {}).get("accessToken", {})
+    except (LocalTokenNotFoundError, OfflineModeIsEnabled):
+        return None
+    except (HfHubHTTPError, HTTPError) as err:
+        refused = isinstance(err, HfHubHTTPError) and err.response.status_code in (UNAUTHORIZED, FORBIDDEN)
+        return describe(err) if refused else None
+    scopes = token.get("fineGrained", {}).get("scoped", [])
+    rights = {right for scope in scopes for right in scope.get("permissions", [])}
+    may_write = token.get("role") != "read" and (token.get("role") != "fineGrained" or "repo.write" in rights)
+    return None if may_write else f"the token `{token.get('displayName')}` may only read"
+
+
 def is_on_hub(model: str, revision: str | None) -> bool:
     """Whether the Hub has the model's configuration."""
     try:
@@ -135,6 +154,8 @@ def is_cached(model: str, revision: str | None) -> bool:
 
 
 Result = TypeVar("Result")
+
+UNAUTHORIZED = 401
 
 FORBIDDEN = 403
 

@@ -1,5 +1,6 @@
 """Command-line entry points: play a run, print where its report is, and return an exit status."""
 
+import gc
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ def run_game(
         logger.warning("Stopped. %s", describe_stop(recipe))
         if is_main_process():  # not by the log, which breaks long lines on a terminal
             sys.stderr.write(f"Continue with the same command: {command_line()}\n")
+        gc.freeze()  # else the interpreter looks through all objects of the libraries before it ends, which takes seconds
         return INTERRUPTED
     if PartialState().is_main_process:
         report = folder.report

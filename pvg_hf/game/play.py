@@ -22,6 +22,7 @@ from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
+from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.bootstrap import run_bootstrap
@@ -99,7 +100,9 @@ def play(
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
         if processes.is_main_process:
+            try_checkpoint(folder.root)
             prepare_resume(recipe, folder, problems, processes)
+            try_report(recipe, folder)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish

@@ -132,6 +132,8 @@ def run_trainer(
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
+    if trainer.args.device.type == "cpu":
+        _answer_signals_in_backward(trainer.model)
     try:
         with spending(TRAINING):  # what is left of it when the solutions are written, graded and scored
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -143,6 +145,13 @@ def run_trainer(
     for entry in trainer.state.log_history:
         if values := _recorded_figures(entry, prefix):
             context.record(values, step=first_step + entry["step"], is_tracked=True)
+
+
+def _answer_signals_in_backward(model: torch.nn.Module) -> None:
+    """Let a backward pass, which may take a minute on a CPU, be abandoned: Python acts on signals only in its own code."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda parameter: None)
 
 
 def _recorded_figures(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from huggingface_hub import constants, get_token
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import default_of
 from pvg_hf.config.player_sections import LoraConfig, ProverConfig
+from pvg_hf.core.hub_access import find_token_refusal
 from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import unfinished
 from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
 
 
@@ -150,5 +152,7 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
     if get_token() is None:
         yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
+    elif unfinished(recipe) and (refusal := find_token_refusal()) is not None:
+        yield f"`hub.push` needs a token that may write: {refusal}."
     if constants.HF_HUB_OFFLINE:
         yield "`hub.push` is set, and so is HF_HUB_OFFLINE, with which nothing can be published; unset one of them."

@@ -1,6 +1,7 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -13,10 +14,12 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.core.project import install_extra
+from pvg_hf.core.units import show_bytes
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.disk import disk_bytes
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.custom_code import check_extensions, check_task, read_signal
 from pvg_hf.preflight.loading import check_player, check_shared_base, check_warmup_lengths, sample_texts
@@ -107,6 +110,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         of_task = list(check_task(recipe, problems))
         mistakes += [*of_task, *_check_import(recipe, problems)]
         mistakes += [] if of_task else check_warmup_lengths(recipe, problems)
+        mistakes += [] if mistakes or not hardware.is_here else _check_disk(recipe, problems, hardware)
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
@@ -206,6 +210,19 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
             f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
             "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
             f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
+        )
+
+
+def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
+    """List a mistake if the disk of the run's folder has less free space than the run will take."""
+    needed = disk_bytes(recipe, problems, hardware)
+    place = RunFolder.of(recipe).root
+    free = shutil.disk_usage(next(path for path in (place, *place.absolute().parents) if path.exists())).free
+    if needed is not None and needed > free:
+        yield (
+            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
+            f"{show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another folder, or "
+            "write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
         )
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -16,11 +17,20 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import interrupt
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.run.file_names import PHASE_RECORD
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of
 from pvg_hf.sampling import Sampler
 from pvg_hf.scoring.auto_label import PROOFS_AT_ONCE
-from tests.support.game_runs import DRIVER, branch_off, check_same_so_far, copy_until, differing, play_in_process
+from tests.support.game_runs import (
+    DRIVER,
+    branch_off,
+    check_same_so_far,
+    copy_until,
+    differing,
+    play_in_process,
+    start_process,
+)
 
 IN_A_PROVER_STEP = {"event": "open", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"}
 IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpful\.parquet'"}
@@ -202,6 +212,35 @@ def test_work_that_does_not_end_is_abandoned(phase, call, count, continued, whol
     folder = whole_and_stopped(PhaseKey(phase, 0), {"event": "call", "pattern": call, "count": count}, stalls=True)[1]
     events = [event for event in read_json_lines(folder.events) if event["event"] == "continued"]
     assert [event["checkpoint"] for event in events] == continued
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize(
+    "phase", ["bootstrap", "round-000/verifier", "round-000/prover", "round-000/mint", "round-000/evaluate"]
+)
+def test_sigterm_at_any_time_of_a_phase_is_answered(phase, share, tmp_path, make_recipe, reference, capsys):
+    """Prints the seconds until the process had ended."""
+    folder = copy_until(reference, tmp_path, phase)
+    recipe = make_recipe(tmp_path)
+    *place, name = phase.split("/")
+    key = PhaseKey(name, 0 if place else None)
+    process = start_process(
+        {"recipe": recipe, "phase": key.name, "round_index": key.round_index}, tmp_path / "log.txt"
+    )
+    while process.is_alive() and not (partial_of(key.target(folder)) / PHASE_RECORD).exists():
+        time.sleep(0.01)
+    time.sleep(share * json.loads((key.target(reference) / PHASE_RECORD).read_text())["seconds"])
+    process.terminate()
+    started = time.monotonic()
+    process.join()
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{phase} at {share:.0%}: status {process.exitcode} in {time.monotonic() - started:.1f} s\n"
+        )
+    assert process.exitcode in (0, 1)  # finished before the signal, or stopped; never killed by it
+    play(load_recipe(recipe), phase=key.name, round_index=key.round_index)
+    check_same_so_far(folder, reference)
 
 
 def test_a_stopped_evaluation_keeps_the_scores_of_each_pool(whole_and_stopped):

@@ -166,6 +166,7 @@ def test_a_report_that_cannot_be_written_does_not_end_the_game(tmp_path, game, r
     table.write_bytes(content[:8] + b"\0" * 64 + content[72:])  # in the first column
     play(load_recipe(game(logging__report=True)))
     assert "The report could not be written" in caplog.text
+    assert "Traceback" in caplog.text
     assert differing(folder, reference) == ["evaluation/round-000/problems.parquet"]
 
 

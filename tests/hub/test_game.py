@@ -35,7 +35,7 @@ def _alerts(folder: RunFolder) -> list[dict]:
 
 def test_a_failing_hub_is_an_alert_and_does_not_change_the_game(hub, client, recipe, reference, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    hub.tokens = {"another"}
+    hub.faults.append(Fault("POST /api/repos/create", 401, count=99))
     said = client("play_recipe", recipe(logging__report=True))
     assert differing(folder, reference) == []
     (alert,) = _alerts(folder)
@@ -174,6 +174,32 @@ def test_mistakes_are_reported_before_anything_is_played(client, make_recipe, tm
     assert client("mistakes", make_recipe(tmp_path, hub__push=True)) == []
     found = client("mistakes", make_recipe(tmp_path, hub__push=True, hub__run_name="a--b", resume_from_hub="game"))
     assert [mistake.split(":")[0] for mistake in found] == ["`resume_from_hub`", "`hub.run_name`"]
+
+
+@pytest.mark.parametrize(
+    ("rights", "is_refused"),
+    [
+        ({"role": "write"}, False),
+        ({"role": "read"}, True),
+        ({"role": "fineGrained", "fineGrained": {"scoped": [{"permissions": ["repo.content.read"]}]}}, True),
+        ({"role": "fineGrained", "fineGrained": {"scoped": [{"permissions": ["repo.write"]}]}}, False),
+    ],
+    ids=["write", "read", "fine-grained read", "fine-grained write"],
+)
+def test_a_token_that_may_only_read_is_a_mistake(rights, is_refused, hub, client, make_recipe, tmp_path):
+    hub.token_rights = rights
+    mistakes = client("mistakes", make_recipe(tmp_path, hub__push=True))
+    assert len(mistakes) == is_refused
+    assert all("`hub.push`" in mistake and "`loopback` may only read" in mistake for mistake in mistakes)
+
+
+def test_a_token_that_is_refused_is_a_mistake_and_a_hub_that_is_down_is_not(hub, client, make_recipe, tmp_path):
+    hub.faults.append(Fault("GET /api/whoami-v2", 503))
+    assert client("mistakes", make_recipe(tmp_path, hub__push=True)) == []
+    hub.tokens = {"another"}
+    (mistake,) = client("mistakes", make_recipe(tmp_path, hub__push=True))
+    assert "`hub.push`" in mistake
+    assert "401" in mistake
 
 
 def test_a_space_shows_a_published_run(make_recipe, tmp_path):

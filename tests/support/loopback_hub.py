@@ -89,12 +89,14 @@ class LoopbackHub:
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.tokens = {TOKEN}
+        self.token_rights: dict[str, Any] = {"role": "write"}
         self.port = 0
 
     def reset(self) -> None:
         for kept in (self.repos, self.large, self.faults, self.requests):
             kept.clear()
         self.tokens = {TOKEN}
+        self.token_rights = {"role": "write"}
 
     def repo(self, name: str) -> Repo:
         """Return a repository by its name without the owner."""
@@ -168,7 +170,8 @@ class LoopbackHub:
             return self._blob(method, match[1], headers, body)
         self._authorise(headers)
         if path == "/api/whoami-v2":
-            return as_json({"name": OWNER, "type": "user", "orgs": []})
+            token = {"displayName": "loopback", **self.token_rights}
+            return as_json({"name": OWNER, "type": "user", "orgs": [], "auth": {"accessToken": token}})
         if path == "/api/validate-yaml":
             return as_json({"errors": [], "warnings": []})
         if path == "/api/repos/create":
