@@ -44,6 +44,25 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
     check_same_so_far(folder, reference)
 
 
+@pytest.mark.parametrize(
+    ("phase", "call", "checkpoint"),
+    [
+        ("verifier", "verifier_quality.py:choose_threshold", "checkpoint-8"),
+        ("prover", "calls.py:summarize_calls", "checkpoint-6"),
+    ],
+)
+def test_an_error_after_a_training_costs_no_training(phase, call, checkpoint, tmp_path, make_recipe, reference):
+    folder = copy_until(reference, tmp_path, f"round-000/{phase}")
+    recipe, log = make_recipe(tmp_path), tmp_path / "log.txt"
+    order = {"recipe": recipe, "max_file_size": 10, "moment": {"event": "call", "pattern": call}}
+    assert play_in_process(order, log) == 1
+    assert "DiskFullError" in log.read_text()
+    play(load_recipe(recipe), phase=phase, round_index=0)
+    check_same_so_far(folder, reference)
+    events = folder.read_events()[0]
+    assert [event["checkpoint"] for event in events if event["event"] == "continued"] == [checkpoint]
+
+
 @pytest.mark.parametrize("file", ["recipe.yaml", "run.json", "metrics.jsonl"])
 def test_disk_that_is_full_at_the_start_is_the_same_error(file, tmp_path, make_recipe, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
