@@ -172,7 +172,8 @@ def write_solutions(
 ) -> Texts:
     rows = tokenizer(prompts)["input_ids"]
     uniforms = torch.rand(len(rows), limit, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return list(zip(rows, Sampler(model, tokenizer, max_new_tokens=limit).sample_ids(rows, uniforms), strict=True))
+    completions, _ = Sampler(model, tokenizer, max_new_tokens=limit).sample_ids(rows, uniforms)
+    return list(zip(rows, completions, strict=True))
 
 
 def show(results: list[dict[str, Any]]) -> str:

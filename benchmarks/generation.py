@@ -188,7 +188,8 @@ def sample_by(kind: type[Sampler]) -> Callable[..., list[int]]:
     def write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, work: Work) -> list[int]:
         at_once = max(1, work.rows_at_once // work.solutions)
         sampler = kind(model, tokenizer, max_new_tokens=work.limit, prompts_per_batch=at_once)
-        return [len(tokens) for tokens in sampler.sample_ids(work.prompts, work.uniforms())]
+        completions, _ = sampler.sample_ids(work.prompts, work.uniforms())
+        return [len(tokens) for tokens in completions]
 
     return write
 

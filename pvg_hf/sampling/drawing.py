@@ -101,7 +101,7 @@ def draw_solutions(
     *,
     warpers: LogitsProcessorList,
     end_ids: torch.Tensor,
-) -> list[list[int]]:
+) -> tuple[list[list[int]], list[list[float]]]:
     """
     Draw completions by inverse transform sampling. Rows of the same prompt share its forward pass.
 
@@ -120,7 +120,8 @@ def draw_solutions(
             Tokens that end a completion.
 
     Returns:
-        `list[list[int]]`: the tokens of each row up to its end token, or `max_new_tokens` of them.
+        `tuple[list[list[int]], list[list[float]]]`: the tokens of each row up to its end token, or `max_new_tokens` of
+        them, and their log-probabilities.
     """
     device, max_new_tokens = model.device, uniforms.shape[1]
     owners, uniforms = owners.to(device), uniforms.to(device)
@@ -133,13 +134,15 @@ def draw_solutions(
     mask = torch.cat([mask[owners], mask.new_ones(len(owners), max_new_tokens)], dim=1)
 
     texts = torch.cat([ids[owners], torch.full(uniforms.shape, NO_TOKEN, device=device)], dim=1)
-    tokens = texts[:, width:]
+    tokens, logprobs = texts[:, width:], torch.zeros(uniforms.shape, device=device)
     rows = torch.arange(len(owners), device=device)  # indices of the rows still in the batch
     is_open = torch.ones_like(rows, dtype=torch.bool)  # whether each of them is unfinished
     for place in range(max_new_tokens):
         stop_if_asked()
-        drawn = draw_tokens(warpers(texts[rows, : width + place].clamp(min=0), logits), uniforms[rows, place])
+        scores = warpers(texts[rows, : width + place].clamp(min=0), logits)
+        drawn = draw_tokens(scores, uniforms[rows, place])
         tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
+        logprobs[rows, place] = drawn_logprobs(scores, drawn)
         is_open = is_open & ~torch.isin(drawn, end_ids)
         num_open = int(is_open.sum())
         if num_open == 0 or place + 1 == max_new_tokens:
@@ -149,7 +152,12 @@ def draw_solutions(
             cache.select(kept)
             rows, drawn, mask, num_seen, is_open = (t[kept] for t in (rows, drawn, mask, num_seen, is_open))
         logits = _next_logits(model, drawn[:, None], mask[:, : width + place + 1], num_seen + place, cache)
-    return [row[: row.index(NO_TOKEN)] if NO_TOKEN in row else row for row in tokens.tolist()]
+    lengths = (tokens != NO_TOKEN).sum(-1).tolist()
+    return _cut(tokens, lengths), _cut(logprobs, lengths)
+
+
+def _cut(values: torch.Tensor, lengths: list[int]) -> list[list]:
+    return [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
 
 
 def _next_logits(
@@ -208,6 +216,11 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     before = functional.pad(cumulative, (1, 0)).gather(1, block)
     within = weights[torch.arange(len(block), device=block.device), block[:, 0]].double().cumsum(-1)  # (rows, BLOCK)
     return (block * BLOCK + _search(within, wanted - before))[:, 0]
+
+
+def drawn_logprobs(logits: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+    """Return the log-probabilities of drawn tokens, `(rows,)`, from unnormalised ones, `(rows, vocabulary)`."""
+    return logits.gather(1, drawn[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def _search(cumulative: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.generation.continuous_batching.requests import GenerationOutput
 
-from pvg_hf.sampling.sampler import Sampler
+from pvg_hf.sampling.sampler import Completions, Sampler
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
@@ -21,7 +21,7 @@ class ContinuousSampler(Sampler):
     Draws are seeded by the rows' uniform numbers, but also depend on the other rows of the call.
     """
 
-    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         settings = GenerationConfig(
             do_sample=True,
             **self.distribution,
@@ -39,7 +39,7 @@ class ContinuousSampler(Sampler):
                 outputs = self.model.generate_batch(list(rows), generation_config=settings, progress_bar=False)
         finally:
             self.model.train(was_training)
-        return _written(list(outputs.values()), len(rows))
+        return _written(list(outputs.values()), len(rows)), None
 
 
 def _written(outputs: list[GenerationOutput], num_rows: int) -> list[list[int]]:
@@ -75,6 +75,6 @@ class VllmSampler(Sampler):
         self.engine = engine
         engine.sync_weights()
 
-    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         _, completions, _, _ = self.engine.generate(prompts=list(rows), images=None, num_generations=1)
-        return [list(tokens) for tokens in completions]
+        return [list(tokens) for tokens in completions], None

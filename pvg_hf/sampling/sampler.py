@@ -17,6 +17,10 @@ logger = logging.getLogger(__name__)
 DISTRIBUTION = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
+# Tokens of each row, and their log-probabilities if the engine reports them.
+Completions = tuple[list[list[int]], list[list[float]] | None]
+
+
 @dataclass(frozen=True)
 class Sample:
     """
@@ -127,10 +131,11 @@ class Sampler:
         # Samples of one prompt are adjacent rows: (prompts * num_samples,)
         rows = [ids for ids in self._encode(prompts) for _ in range(num_samples)]
         uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])
-        samples = [self._read(tokens) for tokens in self.sample_ids(rows, torch.from_numpy(uniforms))]
+        completions, _ = self.sample_ids(rows, torch.from_numpy(uniforms))
+        samples = [self._read(tokens) for tokens in completions]
         return [samples[start : start + num_samples] for start in range(0, len(samples), num_samples)]
 
-    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         """
         Sample completions of tokenised prompts.
 
@@ -141,7 +146,9 @@ class Sampler:
                 Uniform random numbers in [0, 1), one per token.
 
         Returns:
-            `list[list[int]]`: the tokens of each row up to its end token, or `max_new_tokens` of them.
+            `tuple[list[list[int]], list[list[float]] | None]`: the tokens of each row up to its end token, or
+            `max_new_tokens` of them, and their log-probabilities in the distribution that they are drawn from; `None`
+            for an engine that does not report them.
 
         Raises:
             torch.OutOfMemoryError: if the rows of a single prompt do not fit.
@@ -151,39 +158,46 @@ class Sampler:
             # Equal prompts share one forward pass.
             rows_of.setdefault(tuple(ids), []).append(row)
         prompts = [list(ids) for ids in rows_of]
-        tokens: dict[int, list[int]] = {}
+        drawn: dict[int, tuple[list[int], list[float]]] = {}
         was_training = self.model.training
         self.model.eval()  # dropout would make draws irreproducible
         try:
             for batch in _batches_of_like_length(prompts, self.prompts_per_batch):
                 members = [rows_of[tuple(prompts[index])] for index in batch]
-                self._draw_in_parts([prompts[index] for index in batch], members, uniforms, tokens)
+                self._draw_in_parts([prompts[index] for index in batch], members, uniforms, drawn)
         finally:
             self.model.train(was_training)
-        return [tokens[row] for row in range(len(rows))]
+        every = [drawn[row] for row in range(len(rows))]
+        return [tokens for tokens, _ in every], [logprobs for _, logprobs in every]
 
     def _draw_in_parts(
-        self, prompts: list[list[int]], members: list[list[int]], uniforms: torch.Tensor, tokens: dict[int, list[int]]
+        self,
+        prompts: list[list[int]],
+        members: list[list[int]],
+        uniforms: torch.Tensor,
+        drawn: dict[int, tuple[list[int], list[float]]],
     ) -> None:
-        """Draw the tokens of all `members` into `tokens`, for as many prompts at once as fit in memory."""
+        """Draw tokens and log-probabilities of all `members`, for as many prompts at once as fit in memory."""
         start = 0
         while start < len(prompts):
             part = slice(start, min(start + self._prompts_at_once, len(prompts)))
             rows = [row for rows in members[part] for row in rows]
             owners = [place for place, rows in enumerate(members[part]) for _ in rows]
             try:
-                drawn = self._draw(prompts[part], torch.tensor(owners), uniforms[rows])
+                found = self._draw(prompts[part], torch.tensor(owners), uniforms[rows])
             except torch.OutOfMemoryError:
                 if part.stop == start + 1:
                     raise
-                drawn = None
-            if drawn is None:  # outside the handler, because its traceback keeps the tensors alive
+                found = None
+            if found is None:  # outside the handler, because its traceback keeps the tensors alive
                 self._halve(part.stop - start)
                 continue
-            tokens.update(zip(rows, drawn, strict=True))
+            drawn.update(zip(rows, zip(*found, strict=True), strict=True))
             start = part.stop
 
-    def _draw(self, prompts: list[list[int]], owners: torch.Tensor, uniforms: torch.Tensor) -> list[list[int]]:
+    def _draw(
+        self, prompts: list[list[int]], owners: torch.Tensor, uniforms: torch.Tensor
+    ) -> tuple[list[list[int]], list[list[float]]]:
         end_ids = torch.tensor(self.end_ids, device=self.model.device)
         return draw_solutions(self.model, prompts, owners, uniforms, warpers=self.warpers, end_ids=end_ids)
 

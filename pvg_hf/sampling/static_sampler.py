@@ -18,8 +18,8 @@ from transformers import (
 
 from pvg_hf.core.stop_checks import stop_if_asked
 from pvg_hf.models.kv_cache import MAX_ROWS, rows_that_fit
-from pvg_hf.sampling.drawing import draw_tokens, pad_left
-from pvg_hf.sampling.sampler import Sampler
+from pvg_hf.sampling.drawing import draw_tokens, drawn_logprobs, pad_left
+from pvg_hf.sampling.sampler import Completions, Sampler
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ class _Row:
     prompt: list[int]
     uniforms: torch.Tensor  # (max_new_tokens,)
     tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
 
     @property
     def text(self) -> list[int]:
@@ -62,11 +63,13 @@ class UniformDraw(LogitsProcessor):
 
     def __init__(self, uniforms: torch.Tensor, width: int):
         self.uniforms, self.width = uniforms, width
+        self.logprobs: list[torch.Tensor] = []  # of the drawn tokens: (rows,) for each step
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         # On some devices, `generate` takes a step too many before it sees that all rows have ended.
         step = min(input_ids.shape[1] - self.width, self.uniforms.shape[1] - 1)
         drawn = draw_tokens(scores, self.uniforms[:, step])
+        self.logprobs.append(drawn_logprobs(scores, drawn))
         return torch.full_like(scores, -torch.inf).scatter_(1, drawn[:, None], 0.0)
 
 
@@ -130,7 +133,7 @@ class StaticSampler(Sampler):
         self._longest = max([self._longest, *map(len, self._encode(prompts))])  # so that all batches use one cache
         return super().batches(prompts)
 
-    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         from torch._dynamo.exc import TorchDynamoException  # slow to import
 
         if not self._uses_loop:
@@ -145,7 +148,7 @@ class StaticSampler(Sampler):
                 self._cache = None
         return super().sample_ids(rows, uniforms)
 
-    def _sample_statically(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+    def _sample_statically(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         fresh = [_Row(index, list(ids), uniforms[index]) for index, ids in enumerate(rows)]
         fresh.sort(key=lambda row: len(row.prompt))
         started: list[_Row] = []  # rows that an earlier call has not finished
@@ -175,7 +178,8 @@ class StaticSampler(Sampler):
                 started.sort(key=lambda row: len(row.text))
         finally:
             self.model.train(was_training)
-        return [row.tokens for row in sorted(ended, key=lambda row: row.index)]
+        ended.sort(key=lambda row: row.index)
+        return [row.tokens for row in ended], [row.logprobs for row in ended]
 
     def _is_ended(self, row: _Row) -> bool:
         return len(row.tokens) == self.max_new_tokens or row.tokens[-1] in self.end_ids
@@ -227,6 +231,7 @@ class StaticSampler(Sampler):
         end_ids = torch.tensor(self.end_ids, device=device)
         assert self._cache is not None
         self._cache.reset()
+        draw = UniformDraw(uniforms.to(device), width)
         compiled = calculate_time_spent()["total_wall_time"]
         with _plain_generation(self.model) as model:
             written = model.generate(
@@ -234,15 +239,18 @@ class StaticSampler(Sampler):
                 attention_mask=mask,
                 past_key_values=self._cache,
                 generation_config=self._settings(steps),
-                logits_processor=LogitsProcessorList([*self.warpers, UniformDraw(uniforms.to(device), width)]),
+                logits_processor=LogitsProcessorList([*self.warpers, draw]),
                 stopping_criteria=[ShareEnded(share, room.to(device), end_ids, width)],
             )[:, width:]
         if seconds := calculate_time_spent()["total_wall_time"] - compiled:
             logger.info("Compiled the forward pass of %d rows in %.0f s.", num_rows, seconds)
-        for row, tokens in zip(batch, written.tolist(), strict=False):
+        logprobs = torch.stack(draw.logprobs, dim=1).tolist()
+        for row, tokens, logprobs_of_row in zip(batch, written.tolist(), logprobs, strict=False):
             tokens = tokens[: self.max_new_tokens - len(row.tokens)]
             ends = [place for place, token in enumerate(tokens) if token in self.end_ids]
-            row.tokens += tokens[: ends[0] + 1] if ends else tokens
+            num_kept = ends[0] + 1 if ends else len(tokens)
+            row.tokens += tokens[:num_kept]
+            row.logprobs += logprobs_of_row[:num_kept]
 
     def _settings(self, steps: int) -> GenerationConfig:
         padding = self.tokenizer.pad_token_id

@@ -81,12 +81,13 @@ def test_draws_invert_the_cumulative_distribution_up_to_rounding(prover, device)
     uniforms = torch.from_numpy(np.stack([rng.random(MAX_NEW_TOKENS) for (rng,) in _rngs()]))
     drawn = Sampler(model.to(device), tokenizer, max_new_tokens=MAX_NEW_TOKENS).sample_ids(rows, uniforms)
     model.to("cpu")
-    for ids, tokens, numbers in zip(rows, drawn, uniforms, strict=True):
+    for ids, tokens, logprobs, numbers in zip(rows, *drawn, uniforms, strict=True):
         with torch.inference_mode():
             logits = model(input_ids=torch.tensor([ids + tokens])).logits[0, len(ids) - 1 : -1].double()
         cumulative = torch.cat([torch.zeros(len(tokens), 1), logits.softmax(-1).cumsum(-1)], dim=1)
         below, above = (cumulative.gather(1, torch.tensor(tokens)[:, None] + shift)[:, 0] for shift in (0, 1))
         assert ((below - 1e-3 <= numbers[: len(tokens)]) & (numbers[: len(tokens)] <= above + 1e-3)).all()
+        assert logprobs == pytest.approx((above - below).log().tolist(), abs=1e-2)
 
 
 def test_absolute_positions_do_not_count_the_padding(tokenizer):

@@ -49,6 +49,19 @@ def test_rows_are_those_of_the_loop(prover, rows_at_once, settings):
     assert {sample.is_truncated for row in samples for sample in row} == {True, False}
 
 
+def test_logprobs_are_those_of_the_loop(prover):
+    """Rows continue in later calls here, and keep the log-probabilities of earlier ones."""
+    rows = [prover[1](prompt)["input_ids"] for prompt in PROMPTS * 3]
+    uniforms = torch.rand(len(rows), MAX_NEW_TOKENS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    static = StaticSampler(*prover, max_new_tokens=MAX_NEW_TOKENS)
+    static._max_rows = 4
+    tokens, logprobs = static.sample_ids(rows, uniforms)
+    expected_tokens, expected = Sampler(*prover, max_new_tokens=MAX_NEW_TOKENS).sample_ids(rows, uniforms)
+    assert tokens == expected_tokens
+    for row, expected_row in zip(logprobs, expected, strict=True):
+        assert row == pytest.approx(expected_row, abs=1e-4)
+
+
 def test_settings_of_the_models_own_generation_are_ignored_and_kept(prover):
     model, _ = prover
     expected = _sample(Sampler(*prover, max_new_tokens=MAX_NEW_TOKENS))

@@ -8,6 +8,7 @@ import torch
 from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftConfig, PeftModel
+from torch import nn
 from transformers import PreTrainedModel
 from trl import GRPOTrainer, is_conversational
 
@@ -96,6 +97,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         silence_old_checkpointing_names()
         # Which of the current batch's completions, over all processes, have a reward; set by `_calculate_rewards`.
         self._has_reward = torch.empty(0, dtype=torch.bool)
+        self._logprobs = torch.empty(0)  # of the last forward pass
         super().__init__(
             model,
             args=args,
@@ -175,7 +177,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         # checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with ready_to_sample(self):
-            return self.sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
+            return self.sampler.sample_ids(prompt_ids, uniforms)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)
@@ -194,6 +196,31 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         # The mask of tool calls is only for the loss. Without `completion_mask` the model would read other inputs.
         batch["tool_mask"] = batch.get("tool_mask", torch.ones_like(mask)) * is_paid[:, None].to(mask)
         batch["num_items_in_batch"] = self.accelerator.gather((mask * batch["tool_mask"]).sum()).sum()
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self._logprobs = found[0].detach()
+        return found
+
+    def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+        loss = super()._compute_loss(model, inputs)
+        is_recorded_by_trl = self.use_vllm and self.vllm_importance_sampling_correction
+        if "sampling_per_token_logps" in inputs and not is_recorded_by_trl:
+            self._record_sampling_difference(inputs)
+        return loss
+
+    def _record_sampling_difference(self, batch: dict[str, Any]) -> None:
+        """
+        Record how far the log-probabilities of sampled tokens differ between sampling and training, under the names that
+        TRL uses for vLLM.
+        """
+        # TRL leaves out the old ones if the loss is that of the weights that sampled.
+        trained, mask = batch.get("old_per_token_logps", self._logprobs), batch["completion_mask"]
+        difference = (trained - batch["sampling_per_token_logps"]).abs() * mask
+        mean, largest = difference.sum() / mask.sum().clamp(min=1), difference.max()
+        metrics, gather = self._metrics["train" if self.model.training else "eval"], self.accelerator.gather
+        metrics["sampling/sampling_logp_difference/mean"].append(gather(mean).mean().item())
+        metrics["sampling/sampling_logp_difference/max"].append(gather(largest).max().item())
 
     def _are_cut(self, completion_ids_list: list[list[int]]) -> list[bool]:
         """Whether each completion reached the maximum length without an end token."""

@@ -146,7 +146,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         self.critic = self._make_critic(critic)
         self.add_callback(CriticUpdates(self.critic, self._recorder("critic/grad_norm")))
         self._rewards = torch.empty(0)  # of the current batch, over all processes
-        self._logprobs = torch.empty(0)  # of the last forward pass
         self._epochs = BatchEpochs(args.target_kl)
 
     def _make_critic(self, critic: str | PreTrainedModel | PeftModel | None) -> Critic:
@@ -212,11 +211,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return self._get_per_token_logps_and_entropies(
             self.model, ids, mask, num_tokens, batch_size=self._rows_at_once
         )[0]
-
-    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
-        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        self._logprobs = found[0].detach()
-        return found
 
     def _replace_logged_advantages(self, batch: Batch) -> None:
         """Replace GRPO's advantage in the table of solutions by the mean over the solution's tokens."""

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.drawing import make_warpers
 from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS
 from pvg_hf.trainers.common.grpo_config import samples_plainly
 from tests.support.ppo_training import ppo_trainer
@@ -77,9 +78,7 @@ def test_columns_of_other_names_reach_the_grader(prover, tmp_path):
 
 def _generate(trainer, prompts: list[list[int]]) -> list[list[int]]:
     torch.manual_seed(3)
-    completions, logprobs = trainer._generate_single_turn(prompts, None, {}, 4)
-    assert logprobs is None
-    return completions
+    return trainer._generate_single_turn(prompts, None, {}, 4)[0]
 
 
 @pytest.mark.parametrize("peft_config", [None, LORA], ids=["full", "adapter"])
@@ -106,7 +105,7 @@ def test_training_and_minting_draw_alike(prover, tokenizer, tmp_path):
     alone = [
         Sampler(trainer.model, tokenizer, max_new_tokens=8).sample_ids([p], u[None]) for p, u in zip(prompts, uniforms)
     ]
-    assert drawn == [row for (row,) in alone]
+    assert drawn == [row for ((row,), _) in alone]
 
 
 @pytest.mark.parametrize("settings", [{"top_k": 1}, {"generation_kwargs": {"top_k": 1}}])
@@ -115,3 +114,25 @@ def test_the_distribution_is_truncated_by_the_sampler_or_by_generate(prover, tok
     trainer = prover_trainer(prover, tmp_path, settings=settings)
     prompts = [tokenizer("Ana has 2 pens.")["input_ids"]] * 4
     assert len(set(map(tuple, _generate(trainer, prompts)))) == 1
+
+
+def _sampling_difference(trainer) -> tuple[float, float]:
+    """Train, and return the mean and the maximum of the last step."""
+    trainer.train()
+    log = [line for line in trainer.state.log_history if "loss" in line][-1]
+    return tuple(log[f"sampling/sampling_logp_difference/{name}"] for name in ("mean", "max"))
+
+
+@pytest.mark.parametrize("num_iterations", [1, 2])
+def test_sampling_and_training_compute_the_same_logprobs(prover, tmp_path, num_iterations):
+    """In the second pass over a batch the weights are new, and the log-probabilities of the old ones are compared."""
+    settings = {"max_steps": 2, "learning_rate": 0.1, "num_iterations": num_iterations}
+    mean, largest = _sampling_difference(prover_trainer(prover, tmp_path, settings=settings))
+    assert 0 < mean <= largest < 1e-4  # float32
+
+
+def test_sampling_from_another_distribution_than_the_trained_one_is_seen(prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, settings={"max_steps": 1})
+    trainer.sampler.warpers = make_warpers(temperature=2.0)
+    mean, largest = _sampling_difference(trainer)
+    assert 0.01 < mean <= largest
