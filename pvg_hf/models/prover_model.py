@@ -48,8 +48,8 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
     """
     Merge the adapter of a prover that will only generate, which saves two small matrix products per layer.
 
-    In half precision or 4 bits the merged weights would be rounded, which gives a different prover; it keeps its
-    adapter.
+    In half precision or 4 bits the merged weights would be rounded, which loses a part of the adapter
+    (docs/performance.md has the figures); the prover keeps its adapter.
     """
     if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
         return merge_into_base(model)
@@ -76,6 +76,24 @@ def merged_adapter(model: PreTrainedModel | PeftModel) -> Iterator[None]:
         for layer, weight in zip(layers, weights, strict=True):
             layer.get_base_layer().weight.data = weight
             layer.merged_adapters.clear()
+
+
+@contextmanager
+def kept_base(model: PreTrainedModel | PeftModel) -> Iterator[None]:
+    """
+    Restore the base's weights of layers with an adapter at the end.
+
+    For vLLM, TRL merges the adapter and takes it out again, which rounds weights in half precision. Without this, the
+    base drifts away from the one that the adapter is saved with. Copies are kept in the CPU's memory.
+    """
+    layers = [module for module in model.modules() if isinstance(module, lora.LoraLayer)]
+    weights = [layer.get_base_layer().weight.data for layer in layers]
+    copies = [weight.to("cpu", copy=True) for weight in weights]
+    try:
+        yield
+    finally:
+        for weight, stored in zip(weights, copies, strict=True):
+            weight.copy_(stored)
 
 
 def _merges_exactly(module: nn.Module, model: PeftModel) -> bool:

@@ -7,6 +7,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.generation.continuous_batching.requests import GenerationOutput
 
+from pvg_hf.models.prover_model import kept_base
 from pvg_hf.sampling.sampler import Completions, Sampler
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class VllmSampler(Sampler):
     ):
         super().__init__(model, tokenizer, **settings)
         self.engine = engine
-        engine.sync_weights()
+        with kept_base(model):
+            engine.sync_weights()
 
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         _, completions, _, _ = self.engine.generate(prompts=list(rows), images=None, num_generations=1)

@@ -7,7 +7,7 @@ from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from pvg_hf.config.player_sections import LoraConfig
-from pvg_hf.models.prover_model import load_prover, lora_for_prover, merge_adapter, merged_adapter
+from pvg_hf.models.prover_model import kept_base, load_prover, lora_for_prover, merge_adapter, merged_adapter
 from pvg_hf.models.sources import load_tokenizer
 
 TEXT = "Ana has 3 pens."
@@ -110,6 +110,23 @@ def test_an_adapter_in_training_is_merged_for_a_while_and_nothing_is_left_of_it(
     assert not any(layer.merged for layer in layers)
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
     assert torch.equal(_logits(model, tokenizer), expected)
+
+
+def test_a_base_is_not_rounded_by_merging_as_trl_does_for_vllm(tiny_prover):
+    base, _ = load_prover(tiny_prover, dtype=torch.bfloat16)
+    model = _with_adapter(base)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+
+    def changed() -> list[str]:
+        return [name for name, p in model.named_parameters() if not torch.equal(p, before[name])]
+
+    with kept_base(model):
+        model.merge_adapter()
+        model.unmerge_adapter()
+    assert changed() == []
+    model.merge_adapter()
+    model.unmerge_adapter()
+    assert changed()  # why the base is kept
 
 
 @pytest.mark.parametrize(("revision", "weight"), [(None, 1), ("v1", 2)])

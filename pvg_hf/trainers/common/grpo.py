@@ -1,6 +1,7 @@
 """GRPO with the package's own sampling loop, and with checks of its settings before training."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from trl import GRPOTrainer, is_conversational
 
 from pvg_hf.core.stopwatch import EVALUATING, WRITING, count_tokens, spending
 from pvg_hf.core.templates import render_chat
+from pvg_hf.models.prover_model import kept_base
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engine_choice import open_sampler
@@ -126,6 +128,10 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             if is_conversational(row):
                 render_chat(row["prompt"], self.processing_class, self.chat_template_kwargs)
 
+    @property
+    def _is_sharded(self) -> bool:
+        return self.is_fsdp_enabled or self.is_deepspeed_enabled
+
     @cached_property
     def sampler(self) -> Sampler | None:
         """What writes completions; `None` if TRL does. It is made when the model is on its device."""
@@ -134,7 +140,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         return open_sampler(
             self.model,
             self.processing_class,
-            is_sharded=self.is_fsdp_enabled or self.is_deepspeed_enabled,
+            is_sharded=self._is_sharded,
             max_new_tokens=self.max_completion_length,
             temperature=self.temperature,
             top_p=self.top_p,
@@ -148,11 +154,6 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             prompt_ids, completion_ids, *further = super()._generate(prompts)
             count_tokens(sum(map(len, completion_ids)), self._forward_flops)
         return prompt_ids, completion_ids, *further
-
-    def _compute_loss(self, model, inputs: dict[str, Any]) -> torch.Tensor:
-        num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
-        count_tokens(num_tokens, self._training_flops)
-        return super()._compute_loss(model, inputs)
 
     @cached_property
     def _forward_flops(self) -> int:
@@ -170,9 +171,10 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
         if self.sampler is None:
-            return super()._generate_single_turn(
-                prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
-            )
+            with kept_base(self.model) if self.use_vllm and not self._is_sharded else nullcontext():
+                return super()._generate_single_turn(
+                    prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
+                )
         # Drawn from torch's global generator, like TRL's own sampling: the trainer seeds it and saves it in
         # checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
@@ -203,6 +205,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         return found
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+        num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
+        count_tokens(num_tokens, self._training_flops)
         loss = super()._compute_loss(model, inputs)
         is_recorded_by_trl = self.use_vllm and self.vllm_importance_sampling_correction
         if "sampling_per_token_logps" in inputs and not is_recorded_by_trl:
