@@ -14,7 +14,7 @@ tokens up to a row's end count, and there are more rows than fit in a batch.
 - `loop`: `pvg_hf.sampling.Sampler`
 - `generate, dynamic cache`: plain transformers
 - `generate, static cache, compiled`: plain transformers, the reference of all ratios
-- `StaticSampler`, and the same without compilation: `pvg_hf.sampling.static_sampler`
+- `StaticSampler`: `pvg_hf.sampling.static_sampler`; on a CPU, where it is not the default, also without compilation
 - `continuous batching`: transformers' `generate_batch`
 - `vLLM`, if it is installed
 
@@ -168,6 +168,15 @@ def draw_lengths(source: str | None, number: int, limit: int, seed: int) -> list
     return np.clip(lengths.round().astype(int), 1, limit).tolist()
 
 
+def compile_everywhere() -> CompileConfig | None:
+    """Settings of `generate` to compile on this machine; by default it compiles on a GPU, and not on a CPU."""
+    if torch.cuda.is_available():
+        return None
+    config = CompileConfig()
+    config._compile_all_devices = True
+    return config
+
+
 @dataclass(frozen=True)
 class Engine:
     """
@@ -194,10 +203,10 @@ def sample_by(kind: type[Sampler]) -> Callable[..., list[int]]:
     return write
 
 
-class EagerStaticSampler(StaticSampler):
-    """[`StaticSampler`] without compilation."""
+class CompiledStaticSampler(StaticSampler):
+    """[`StaticSampler`] that compiles on a CPU, too."""
 
-    is_compiled = False
+    compile_config = compile_everywhere()
 
 
 def generate_by(*, is_compiled: bool = False, **settings) -> Callable[..., list[int]]:
@@ -216,6 +225,7 @@ def generate_by(*, is_compiled: bool = False, **settings) -> Callable[..., list[
                 max_new_tokens=max(work.lengths[index] for index in batch),
                 pad_token_id=END,
                 disable_compile=not is_compiled,
+                compile_config=compile_everywhere() if is_compiled else None,
                 **settings,
                 **({"max_cache_len": width + work.limit} if settings else {}),
             )
@@ -276,8 +286,8 @@ def make_vllm() -> Callable[..., list[int]]:
 def all_engines() -> dict[str, Engine]:
     engines = {
         REFERENCE: Engine(generate_by(is_compiled=True, cache_implementation="static"), with_adapters=True),
-        "StaticSampler": Engine(sample_by(StaticSampler), with_adapters=True),
-        "StaticSampler, not compiled": Engine(sample_by(EagerStaticSampler)),
+        "StaticSampler": Engine(sample_by(CompiledStaticSampler), with_adapters=True),
+        **({} if torch.cuda.is_available() else {"StaticSampler, not compiled": Engine(sample_by(StaticSampler))}),
         "loop": Engine(sample_by(Sampler), with_adapters=True),
         "generate, dynamic cache": Engine(generate_by()),
         "continuous batching": Engine(batch_continuously),
@@ -294,9 +304,6 @@ def make_model(dtype: torch.dtype, device: str, *, is_toy: bool, seed: int) -> P
     torch.manual_seed(seed)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[settings["model_type"]](**settings), dtype=dtype)
-    # Without this, transformers compiles on accelerators only.
-    model.generation_config.compile_config = CompileConfig()
-    model.generation_config.compile_config._compile_all_devices = True
     return model.eval()
 
 

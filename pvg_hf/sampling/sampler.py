@@ -86,7 +86,8 @@ class Sampler:
         repetition_penalty: float = 1.0,
         prompts_per_batch: int | None = None,
     ):
-        prompts_per_batch = prompts_per_batch or self.default_prompts_per_batch
+        if prompts_per_batch is None:
+            prompts_per_batch = self.default_prompts_per_batch
         if not (temperature > 0 and min(max_new_tokens, prompts_per_batch) >= 1):
             raise ValueError(
                 "`temperature` must be above 0, `max_new_tokens` and `prompts_per_batch` at least 1; got "
