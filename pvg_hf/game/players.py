@@ -137,6 +137,7 @@ class PlayerLoader:
             Accelerator(),
             tokenizer,
             mode=args.vllm_mode,
+            structured_outputs_regex=args.vllm_structured_outputs_regex,
             server_base_url=args.vllm_server_base_url,
             server_host=args.vllm_server_host,
             server_port=args.vllm_server_port,
@@ -145,9 +146,11 @@ class PlayerLoader:
             tensor_parallel_size=args.vllm_tensor_parallel_size,
             gpu_memory_utilization=args.vllm_gpu_memory_utilization,
             max_model_length=args.vllm_max_model_length,
+            enable_sleep_mode=args.vllm_enable_sleep_mode,
             model_impl=args.vllm_model_impl,
             **{name: getattr(args, name) for name in DISTRIBUTION},
             max_completion_length=args.max_completion_length,
+            generation_kwargs=args.generation_kwargs,
         )
 
     def pair_verifier(self, folder: Path, *, base_owner: PreTrainedModel | None = None) -> VerifierScorer:

@@ -3,8 +3,10 @@ Undocumented parts of TRL, transformers, PEFT and accelerate that `ProverGRPOTra
 loading of models rely on.
 """
 
+import ast
 import inspect
 import re
+import textwrap
 import warnings
 from contextlib import AbstractContextManager
 
@@ -26,9 +28,12 @@ from transformers import (
     TrainingArguments,
 )
 from trl import GRPOConfig, GRPOTrainer, SFTConfig
+from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.models.prover_model import load_prover
+from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.trainers.common.distributed import silence_old_checkpointing_names
 from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS
 
@@ -148,6 +153,65 @@ def test_kl_is_logged_by_this_name():
 def test_the_kl_is_weighted_by_the_ratio_by_default():
     """It changes the gradient, not the value; `docs/prover-trainer.md` says so."""
     assert GRPOConfig.__dataclass_fields__["use_bias_correction_kl"].default is True
+
+
+def test_logprobs_of_any_engine_are_kept_and_corrected_for_with_vllm_only():
+    generate = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    assert 'output["sampling_per_token_logps"] = sampling_per_token_logps' in generate
+    for name in ("mean", "max"):  # the trainer logs them under the same names
+        assert f'"sampling/sampling_logp_difference/{name}"' in generate
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert "if self.use_vllm and self.vllm_importance_sampling_correction" in loss
+    assert loss.count('"sampling_per_token_logps"') == 1  # for `off_policy_mask_threshold`
+
+
+def test_old_logprobs_are_left_out_if_the_loss_is_that_of_the_weights_that_sampled():
+    generate = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    assert "generate_every = self.args.steps_per_generation * self.num_iterations" in generate
+    assert "if self.args.gradient_accumulation_steps % generate_every != 0 or (" in generate
+
+
+# vLLM, which is not installed here
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (VLLMGeneration.generate, ["self", "prompts", "images", "num_generations", "profiler"]),
+        (VLLMGeneration.sync_weights, ["self"]),
+    ],
+)
+def test_vllms_engine_has_these_signatures(function, parameters):
+    assert list(inspect.signature(function).parameters) == parameters
+
+
+def test_vllms_engine_returns_completions_second():
+    returned = "return prompt_ids, completion_ids, logprobs, logprob_token_ids"
+    assert returned in inspect.getsource(VLLMGeneration.generate)
+
+
+def _keywords_of_vllms_engine(function) -> set[str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    (call,) = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "VLLMGeneration"
+    )
+    names = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
+    return names | (set(DISTRIBUTION) if len(names) < len(call.keywords) else set())
+
+
+def test_the_engine_of_a_game_has_the_settings_of_the_trainers():
+    of_trl = _keywords_of_vllms_engine(GRPOTrainer.__init__)
+    missing = of_trl - _keywords_of_vllms_engine(PlayerLoader._start_vllm)
+    # The first three are positional. The number of rows follows the training batch, minting reports no log-probabilities,
+    # and a model's own code is never run.
+    assert missing == {"model", "accelerator", "processing_class", "max_num_seqs", "logprobs", "trust_remote_code"}
+
+
+def test_the_adapter_is_merged_for_vllm_and_taken_out_again():
+    source = inspect.getsource(VLLMGeneration._iter_named_params)
+    assert source.index("model.merge_adapter()") < source.index("model.unmerge_adapter()")
 
 
 # Its arguments
