@@ -41,6 +41,29 @@ Outcomes of solutions that are kept and counted but never used in pairs: they sh
 """
 
 
+OUTCOME_WORDS = {
+    Outcome.VERIFIED: "correct",
+    Outcome.PROOF_INVALID: "wrong",
+    Outcome.NO_ANSWER: "no answer",
+    Outcome.TRUNCATED: "cut",
+    Outcome.UNCERTIFIED: "uncertified",
+}
+"""Outcomes of solutions in words, in the order in which they are listed."""
+
+
+def list_outcomes(counts: Mapping[str, int]) -> list[Outcome]:
+    """Return the outcomes to list for counts by outcome: all that a solution can have, but `UNCERTIFIED` only if it occurs."""
+    return [outcome for outcome in OUTCOME_WORDS if outcome != Outcome.UNCERTIFIED or counts.get(outcome)]
+
+
+def describe_outcomes(counts: Mapping[str, int]) -> str:
+    """Describe the shares of outcomes, e.g. `6.2 % correct, 51.8 % wrong, 31.0 % no answer, 11.0 % cut`."""
+    total = max(1, sum(counts.values()))
+    return ", ".join(
+        f"{100 * counts.get(outcome, 0) / total:.1f} % {OUTCOME_WORDS[outcome]}" for outcome in list_outcomes(counts)
+    )
+
+
 def final_grade(grade: Grade, is_truncated: bool) -> Grade:
     """
     Return the grade after taking truncation into account: a truncated text has no final answer and is not correct.

@@ -1,16 +1,15 @@
 """The bootstrap phase: the base prover's solutions of the verifier's problems, and of test problems in the game's roles."""
 
+from collections import Counter
 from pathlib import Path
 
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.imports import imported_rows
-from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
-from pvg_hf.game.minting import WriteJob, forget_batches, write_solutions
+from pvg_hf.game.minting import WriteJob, describe_written, forget_batches, write_and_count, write_solutions
 from pvg_hf.run.file_names import pool_file, pool_test_file
 
 
@@ -19,23 +18,22 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
     sampler = context.players.base_sampler()
     with LabelSource.for_pool(context, output) as labels:
         if context.recipe.bootstrap.import_from:
-            num_rows = _import(context, output / pool_file(Role.BASE), labels)
+            of_base = {"imported solutions": _import(context, output / pool_file(Role.BASE), labels)}
         else:
             per_problem = context.recipe.bootstrap.solutions_per_problem
             jobs = [WriteJob(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
-            num_rows = write_solutions(context, output / pool_file(Role.BASE), jobs, sampler, labels=labels)
+            counts = write_solutions(context, output / pool_file(Role.BASE), jobs, sampler, labels=labels)
+            of_base = {"solutions of the base prover": counts}
+    of_roles = {}
     for role in GAME_ROLES:
         job = WriteJob("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
-        num_rows += write_solutions(context, output / pool_test_file(role), [job], sampler)
+        of_roles[f"in the {role} role"] = write_solutions(context, output / pool_test_file(role), [job], sampler)
     forget_batches(context, output)
-    return f"{num_rows} solutions of the base prover"
+    return describe_written(of_base | of_roles)
 
 
-def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
+def _import(context: PhaseContext, path: Path, labels: LabelSource) -> Counter[str]:
     """Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has labels."""
     rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
-    batches = iterate_labelled(context, rows, None if has_labels else labels)
-    if context.processes.is_main_process:
-        return write_pool(path, batches, solution_features(context.problems.task))
-    return sum(len(batch) for batch in batches)
+    return write_and_count(context, path, iterate_labelled(context, rows, None if has_labels else labels))

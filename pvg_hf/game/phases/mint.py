@@ -1,5 +1,6 @@
 """The mint phase: the round's prover writes solutions, and the round's verifier scores them."""
 
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from pvg_hf.config import Recipe
@@ -8,7 +9,7 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import minted_honest_solutions
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import WriteJob, count_scored, forget_batches, write_solutions
+from pvg_hf.game.minting import WriteJob, count_scored, describe_written, forget_batches, write_solutions
 from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
 from pvg_hf.run.file_names import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
 
@@ -24,18 +25,19 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     mint, round_index = context.recipe.mint, context.round_index
     players = context.players
     scorer = open_scorer(players, round_index)
-    num_rows = 0
+    written: dict[str, Counter[str]] = defaultdict(Counter)
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
             if role is Role.SNEAKY and context.recipe.task.shows_own_solutions:
-                written = [output / pool_file(Role.HELPFUL), output / pool_test_file(Role.HELPFUL)]
-                context.problems = context.problems.showing(minted_honest_solutions(context, written))
+                files = [output / pool_file(Role.HELPFUL), output / pool_test_file(Role.HELPFUL)]
+                context.problems = context.problems.showing(minted_honest_solutions(context, files))
             sampler = players.role_sampler(role, round_index, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
-            num_rows += write_solutions(context, output / pool_file(role), jobs, sampler, scorer, labels)
+            writer = written[f"{role} solutions"]
+            writer += write_solutions(context, output / pool_file(role), jobs, sampler, scorer, labels)
             test = WriteJob("test", role, round_index, mint.test_solutions_per_problem)
-            num_rows += write_solutions(context, output / pool_test_file(role), [test], sampler, scorer)
+            writer += write_solutions(context, output / pool_test_file(role), [test], sampler, scorer)
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
     sampler = (
@@ -43,18 +45,19 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         if best is None
         else players.sampler(best, base_owner=scorer)
     )
+    writer = written["helpful solutions" if best is None else "of the best helpful checkpoint"]
     if best is not None:
         test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
-        num_rows += write_solutions(context, output / pool_test_file(BEST_HELPFUL), [test], sampler, scorer)
+        writer += write_solutions(context, output / pool_test_file(BEST_HELPFUL), [test], sampler, scorer)
     heldout = WriteJob(
         "verifier_heldout", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint
     )
-    num_rows += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
+    writer += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in sorted(count_scored(output).items())})
     if figures := verifier_kind(context.recipe).label_solutions(context, scorer, output):
         context.record(figures)
     forget_batches(context, output)
-    return f"{num_rows} solutions of the round's prover"
+    return describe_written(written)
 
 
 def _is_learned_from(recipe: Recipe, role: Role) -> bool:
