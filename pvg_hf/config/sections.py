@@ -155,6 +155,11 @@ class BootstrapConfig:
     """Solutions to the verifier's problems (D_V) from the base prover, or existing ones."""
 
     solutions_per_problem: Repeats = Field(4, description="Solutions of the base prover per problem of D_V.")
+    pilot_problems: CountOrZero = Field(
+        32,
+        description="Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if too "
+        "few solutions are correct or wrong, or too many fail; 0 for no pilot (docs/recipes.md#a-pilot-before-the-game).",
+    )
     import_from: FilePath | None = Field(
         None,
         description="A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead.",
@@ -277,6 +282,9 @@ class StoppingConfig:
         return self.goodhart_window or min(MAX_GOODHART_WINDOW, ceil(num_batches / 10))
 
 
+DEFAULT_MIN_PAIRS = 500
+
+
 @section
 class WatchdogConfig:
     """Watchdogs on the training, and what they do."""
@@ -319,6 +327,15 @@ class WatchdogConfig:
     max_truncated: Annotated[Share, Sets("max_truncated_share", player="prover")] = Field(
         0.5, description="A step with a larger share of truncated solutions ends the run."
     )
+    min_pairs: Count | None = Field(
+        None,
+        description="A verifier with fewer training pairs ends the run before it is trained; by default 500, or a tenth of its problems "
+        "(D_V) if that is less.",
+    )
+
+    def least_pairs(self, num_problems: int) -> int:
+        """Return the number of training pairs that a verifier with `num_problems` problems needs, at least 1."""
+        return self.min_pairs or max(1, min(DEFAULT_MIN_PAIRS, num_problems // 10))
 
 
 @section

@@ -25,7 +25,8 @@ CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "outp
 CHANGEABLE_IN = {
     "prover": frozenset({"save_steps"}),
     "verifier": frozenset({"save_steps"}),
-    "watchdogs": frozenset({"max_truncated", "min_pair_accuracy"}),  # these two only end a run
+    "watchdogs": frozenset({"max_truncated", "min_pair_accuracy", "min_pairs"}),  # these only end a run
+    "bootstrap": frozenset({"pilot_problems"}),  # the pilot comes before the game
 }
 
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint

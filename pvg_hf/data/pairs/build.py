@@ -16,7 +16,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import check_mixture_weights
 from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
-from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
+from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
 from pvg_hf.data.pairs.select import SIDES, SelectedSolutions, choose_solutions, count_by_source
 from pvg_hf.data.pairs.spill import spill_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool
@@ -157,7 +157,7 @@ def build_pairs(
         is the rejected one.
 
     Raises:
-        NoPairsError: if no pair can be built; the message says why and what to change.
+        TooFewPairsError: if no pair can be built; the message says why and what to change.
         ValueError: for a setting outside its range.
     """
     _check_settings(weights, solutions_per_problem, correct_source, parts)
@@ -184,7 +184,7 @@ def build_pairs(
         matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
     report = _report(candidates, choice, matches)
     if report.num_pairs == 0:
-        raise NoPairsError(report)
+        raise TooFewPairsError(report)
     order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
     # Labels are implied in `labelled` pairs, so only `all` stores them.
     schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema

@@ -1,5 +1,6 @@
 """Counts of what happened to the solutions of a pool when pairs were built."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 
 
@@ -64,23 +65,43 @@ class PairReport:
         return metrics
 
     def explain_failure(self) -> str:
-        """Explain in a few sentences why there is no pair and what to change."""
+        """Explain in a few sentences why there are no pairs, or too few, and what to change."""
         if not self.num_solutions:
             return "No pair could be built: there is no solution to any of the problems."
-        num_problems = sum(self.without_pair.values())
-        causes = [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
+        num_problems = self.num_problems + sum(self.without_pair.values())
+        causes = [f"{self.num_problems} have a pair"] if self.num_problems else []
+        causes += [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
         dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
         failed = f" ({_describe_counts(self.failed)})" if self.dropped.get("failed") else ""
+        number = f"Only {self.num_pairs} pairs" if self.num_pairs else "No pair"
         return (
-            f"No pair of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
-            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. {self._remedy()}"
+            f"{number} of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
+            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. "
+            f"{self._describe_places()}{self._remedy()}"
         )
+
+    def _describe_places(self) -> str:
+        """Describe the slots that stayed empty, by what their sources lacked."""
+        if not self.unfilled:
+            return ""
+        lacked: Counter[str] = Counter()
+        for key, count in self.short.items():
+            lacked[key.rpartition("/too_few_")[2]] += count
+        kinds = ", ".join(f"{count} for want of {kind} ones" for kind, count in sorted(lacked.items()))
+        refilled = sum(self.refilled.values())
+        others = f"; other sources filled {refilled} of them" if refilled else ""
+        return f"{self.unfilled} places for solutions stay empty ({kinds}{others}). "
 
     def _remedy(self) -> str:
         """Advise what to change in a recipe, by the most frequent cause."""
         num_failed = self.dropped.get("failed", 0)
         if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
             return "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
+        if num_failed > self.num_solutions / 2 and self.failed.get("NO_ANSWER", 0) > num_failed / 2:
+            return (
+                "Most have no answer: have the last number read (`task.answer_format: lenient`), show the prover solved examples "
+                "(`task.few_shot`), or train it to keep the format (`prover.warmup`)."
+            )
         if self.dropped.get("abstained", 0) > self.num_solutions / 2:
             return "Most have no label: raise the budget of `noise.checker`, or use another checker."
         if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
@@ -96,17 +117,19 @@ class PairReport:
         )
 
 
-class NoPairsError(ValueError):
+class TooFewPairsError(ValueError):
     """
-    Error if no pair can be built.
+    Error if no pair can be built, or fewer than a verifier needs.
 
     Args:
         report ([`PairReport`]):
             Counts that explain why.
+        note (`str`, *optional*):
+            End of the message.
     """
 
-    def __init__(self, report: PairReport):
-        super().__init__(report.explain_failure())
+    def __init__(self, report: PairReport, note: str = ""):
+        super().__init__(report.explain_failure() + note)
         self.report = report
 
 

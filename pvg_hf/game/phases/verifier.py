@@ -10,7 +10,7 @@ from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.files import write_json
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.label_rates import Rates, label_rates
-from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
+from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
 from pvg_hf.data.pairs.round_pairs import round_pairs
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
@@ -43,6 +43,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     verifier_input = VerifierInput.of(config, tokenizer.eos_token)
     files = context.folder.training_pools(context.round_index)
     pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
+    _check_number(context, report)
     heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
@@ -74,6 +75,12 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     return f"{assumed.line}{report.num_pairs} pairs, {line}"
 
 
+def _check_number(context: PhaseContext, report: PairReport) -> None:
+    least = context.recipe.watchdogs.least_pairs(len(context.problems.parts["verifier"]))
+    if report.num_pairs < least:
+        raise TooFewPairsError(report, f" A verifier needs {least} pairs (`watchdogs.min_pairs`).")
+
+
 def _pair_arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
     recipe = context.recipe
     return verifier_arguments(
@@ -100,7 +107,7 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     files = context.folder.training_pools(context.round_index)
     try:
         return round_pairs(context.recipe, files, context.round_index, "verifier_heldout")
-    except NoPairsError as err:
+    except TooFewPairsError as err:
         num_problems = len(context.problems.parts["verifier_heldout"])
         more = (
             f" It has {num_problems} problems; use more (`task`), or raise `split.heldout_share`."

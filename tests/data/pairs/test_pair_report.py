@@ -1,6 +1,6 @@
 import pytest
 
-from pvg_hf.data.pairs.pair_report import PairReport
+from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
 
 
 def test_metrics_are_flat():
@@ -56,6 +56,15 @@ def test_metrics_are_flat():
             ["4 have no solution that could be used", "`prover.max_completion_length`"],
         ),
         (
+            {
+                "num_solutions": 9,
+                "failed": {"NO_ANSWER": 6, "TRUNCATED": 1},
+                "dropped": {"failed": 7},
+                "without_pair": {"no_correct": 4},
+            },
+            ["7 failed (NO_ANSWER 6, TRUNCATED 1)", "`task.answer_format: lenient`"],
+        ),
+        (
             {"num_solutions": 9, "dropped": {"abstained": 8}, "without_pair": {"no_solution": 4}},
             ["8 have no label", "`noise.checker`"],
         ),
@@ -65,8 +74,25 @@ def test_metrics_are_flat():
         ),
         ({"num_solutions": 0}, ["no solution to any of the problems"]),
     ],
-    ids=["no correct", "no incorrect", "cut", "no label", "other rounds", "empty"],
+    ids=["no correct", "no incorrect", "cut", "no answer", "no label", "other rounds", "empty"],
 )
 def test_the_error_for_no_pairs_has_a_remedy(counts, parts):
     told = PairReport(num_pairs=0, num_problems=0, **counts).explain_failure()
     assert [part for part in parts if part not in told] == []
+
+
+def test_the_error_for_too_few_pairs_counts_what_is_missing():
+    report = PairReport(
+        num_pairs=3,
+        num_problems=2,
+        num_solutions=40,
+        short={"base/too_few_correct": 7, "round-000/too_few_correct": 2, "base/too_few_incorrect": 1},
+        refilled={"round-000": 4},
+        unfilled=6,
+        without_pair={"no_correct": 8},
+    )
+    told = str(TooFewPairsError(report, " 5 are needed."))
+    assert "Only 3 pairs" in told
+    assert "Of 10 problems 2 have a pair, 8 have no correct solution" in told
+    assert "6 places for solutions stay empty (9 for want of correct ones, 1 for want of incorrect ones; other" in told
+    assert told.endswith(" 5 are needed.")

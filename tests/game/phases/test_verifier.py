@@ -10,7 +10,9 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.data.pairs.pair_report import TooFewPairsError
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_model import load_classifier
@@ -298,3 +300,19 @@ def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
         play_phase("verifier", 0, verifier__learning_rate=1.0e30)
     assert not (tmp_path / "game" / "verifier" / "round-000").exists()
     assert len(read_json_lines(tmp_path / "game" / "metrics.jsonl")) == 0
+
+
+def test_too_few_pairs_end_the_game_before_training(play_phase, tmp_path, beginnings):
+    with pytest.raises(TooFewPairsError, match=r"50 pairs \(`watchdogs\.min_pairs`\)") as caught:
+        play_phase("verifier", 0, watchdogs__min_pairs=50)  # there are 24 problems
+    assert 0 < caught.value.report.num_pairs < 50
+    assert list(beginnings) == []
+    play_phase("verifier", 0, watchdogs__min_pairs=caught.value.report.num_pairs)  # the limit may change in a run
+
+
+@pytest.mark.parametrize(
+    ("num_problems", "least"), [(3, 1), (24, 2), (4000, 400), (7000, 500)], ids=lambda number: f"{number}"
+)
+def test_a_verifier_needs_500_pairs_or_a_tenth_of_its_problems(num_problems, least):
+    assert WatchdogConfig().least_pairs(num_problems) == least
+    assert WatchdogConfig(min_pairs=7).least_pairs(num_problems) == 7
