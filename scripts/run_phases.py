@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.console import ScriptParser
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import extended_recipe
 from pvg_hf.run.schedule import unfinished
 
@@ -33,10 +34,17 @@ def main() -> int:
     except ValueError as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
-    for phase in phases:
-        command = [*shlex.split(arguments.launcher), str(SCRIPT), arguments.recipe, *arguments.overrides]
-        command += ["--phase", phase.name]
-        command += [] if phase.round_index is None else ["--round", str(phase.round_index)]
+    # Late, because it loads torch.
+    from pvg_hf.game.pilot import is_pilot_due
+
+    parts = [
+        ["--phase", phase.name, *([] if phase.round_index is None else ["--round", str(phase.round_index)])]
+        for phase in phases
+    ]
+    if is_pilot_due(recipe, RunFolder.of(recipe), phases):
+        parts.insert(0, ["--pilot"])
+    for part in parts:
+        command = [*shlex.split(arguments.launcher), str(SCRIPT), arguments.recipe, *arguments.overrides, *part]
         status = subprocess.run(command).returncode
         if status:
             return status

@@ -5,6 +5,7 @@ Play a prover-verifier game.
     accelerate launch --num_processes 2 scripts/run_rounds.py recipes/gsm8k.yaml prover.beta=0.1 seed=1
     python scripts/run_rounds.py recipes/gsm8k.yaml --plan
     python scripts/run_rounds.py recipes/gsm8k.yaml --plan --for rtx4090
+    python scripts/run_rounds.py recipes/gsm8k.yaml --pilot
     python scripts/run_rounds.py recipes/gsm8k.yaml --status
     python scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.estimate.speed import find_card
-from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game
+from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game, run_pilot
 from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.game.status import describe_status
 from pvg_hf.run.environment import script_line
@@ -45,6 +46,9 @@ def main() -> int:
         action="store_true",
         help="allow the code that the recipe of a pulled run names to run (docs/security.md)",
     )
+    parser.add_argument(
+        "--pilot", action="store_true", help="let the base prover solve a few problems, print what it wrote, and stop"
+    )
     parser.add_argument("--status", action="store_true", help="print the state of the run's folder, and stop")
     arguments = parser.parse_intermixed_args()  # options may be mixed with overrides
 
@@ -65,6 +69,8 @@ def main() -> int:
             from pvg_hf.game.plan import describe_plan
 
             return tell(describe_plan(recipe, card))
+        if arguments.pilot:
+            return run_pilot(recipe)
         return run_game(
             recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
         )

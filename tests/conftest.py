@@ -305,6 +305,7 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
             "device": "cpu",
             "task": {"name": "tests.support.recall_task:RecallTask", "options": {"num_train": 60, "num_test": 4}},
             "split": {"heldout_share": 0.2},
+            "bootstrap": {"pilot_problems": 0},  # the player is known
             # two epochs of the pairs, so that the second one is continued from a checkpoint too
             "verifier": {**model, "max_steps": 8, "pairs_per_step": 8, "max_length": 32},
             "prover": {

@@ -30,13 +30,11 @@ def run_game(
 ) -> int:
     """Play a game, log where its report is or how to resume, and return the exit status."""
     # Imported late: loading torch takes seconds, and the other functions do not need it.
-    import torch
     from accelerate import PartialState
 
     from pvg_hf.game.play import play
 
-    if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
-        torch.set_num_threads(num_cores())
+    _use_all_cores()
     logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
     try:
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
@@ -49,6 +47,33 @@ def run_game(
     if PartialState().is_main_process:
         report = folder.report
         logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
+    return 0
+
+
+def _use_all_cores() -> None:
+    import torch
+
+    if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
+        torch.set_num_threads(num_cores())
+
+
+def run_pilot(recipe: Recipe) -> int:
+    """Run the pilot of a game alone, or read the one that is kept; print it, and return the exit status."""
+    from accelerate import PartialState
+
+    from pvg_hf.evaluation.report.pilot_findings import Pilot
+    from pvg_hf.game.play import play
+
+    _use_all_cores()
+    try:
+        folder = play(recipe, only_pilot=True)
+    except GameInterrupted:
+        sys.stderr.write("Stopped; nothing of the pilot is kept.\n")
+        return INTERRUPTED
+    pilot = Pilot(recipe, folder.read_pilot()["rows"])
+    if PartialState().is_main_process:
+        print_result(pilot.describe())
+    pilot.check()
     return 0
 
 

@@ -20,6 +20,7 @@ from pvg_hf.estimate.phase_costs import PHASE_COSTS
 from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, REACHED_SHARE, Card
+from pvg_hf.game.pilot import has_pilot
 from pvg_hf.preflight.custom_code import seems_relative
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.rewards import load_reward
@@ -249,8 +250,13 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "Pretraining": _describe_pretraining(recipe),
         **_describe_critic(recipe, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
+        **({"Pilot": _describe_pilot(recipe)} if has_pilot(recipe) else {}),
     }
     return [line for label, text in entries.items() for line in _entry(label, text)]
+
+
+def _describe_pilot(recipe: Recipe) -> str:
+    return f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
 
 
 def _describe_machine(first: RoundPlan) -> str:

@@ -18,6 +18,7 @@ from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.speed import peak_flops
+from pvg_hf.evaluation.report.pilot_findings import Pilot
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
@@ -30,6 +31,7 @@ from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.warmup import run_warmup
+from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
 from pvg_hf.game.sandbox_use import take_sandbox_use
 from pvg_hf.game.tracking import GameTracker, open_tracker
@@ -43,6 +45,7 @@ from pvg_hf.run.environment import script_line
 from pvg_hf.run.file_names import METRICS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
+from pvg_hf.run.resume import check_same_recipe
 from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, recording, staged, unfinished
 
 logger = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ def play(
     phase: str | None = None,
     round_index: int | None = None,
     callbacks: Sequence[GameCallback] = (),
+    only_pilot: bool = False,
 ) -> RunFolder:
     """
     Play or resume a game. Phases with results in the run's folder are not played again.
@@ -74,13 +78,15 @@ def play(
             A single phase to play; all earlier phases must be finished.
         callbacks (`Sequence[GameCallback]`, *optional*):
             Called before and after each phase.
+        only_pilot (`bool`, defaults to `False`):
+            Whether to run the pilot alone, whatever it finds. It is kept in the run's folder.
 
     Returns:
         [`RunFolder`]: the run's folder.
 
     Raises:
-        ValueError: if the recipe or the data has mistakes, a verifier is degenerate, or another process plays the run; finished
-            phases are kept.
+        ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or is degenerate,
+            or another process plays the run; finished phases are kept.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
         DiskFullError: if the disk is full; finished phases are kept.
         GameInterrupted: if the user stopped the run; playing it again resumes it.
@@ -97,7 +103,16 @@ def play(
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process) as lock:
         stop.find_loss = lock.find_loss
         run_on_main_process(processes, partial(begin_from_hub, recipe, folder))
-        pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
+        if only_pilot:
+            check_same_recipe(folder, recipe)
+            _run_pilot(recipe, folder, problems, stop)
+            return folder
+        todo = pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
+        # With one process for each phase, `run_phases.py` runs the pilot in one too.
+        if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe) is None:
+            pilot = _run_pilot(recipe, folder, problems, stop)
+            logger.info(pilot.describe())
+            pilot.check()
         processes.wait_for_everyone()
         if processes.is_main_process:
             try_checkpoint(folder.root)
@@ -112,6 +127,11 @@ def play(
                 stop.check()
                 _play_phase(recipe, folder, key, problems, stop, tracker, callbacks, is_alone=is_alone)
     return folder
+
+
+def _run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> Pilot:
+    with stop.listening(), naming_memory_settings(recipe, "bootstrap"):
+        return read_or_run_pilot(recipe, folder, problems, stop)
 
 
 def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:

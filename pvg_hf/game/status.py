@@ -19,7 +19,16 @@ from pvg_hf.run.file_names import BATCHES, BEST_HELPFUL, CHECKPOINTS, POOL_SCORE
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import find_holder
 from pvg_hf.run.resume import TRAINING, check_same_recipe
-from pvg_hf.run.schedule import EXPECTED_ALERTS, PhaseKey, PhaseRecord, partial_of, read_record, schedule, unfinished
+from pvg_hf.run.schedule import (
+    EXPECTED_ALERTS,
+    PhaseKey,
+    PhaseRecord,
+    begun_phases,
+    partial_of,
+    read_record,
+    schedule,
+    unfinished,
+)
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -187,6 +196,8 @@ def _header(folder: RunFolder, phases: list[PhaseStatus], *, with_report: bool) 
     yield f"{'Run folder':<{LABEL}}{folder.root}"
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
     absent = "none yet; it comes with the first evaluated round" if with_report else "none, by `logging.report`"
+    if folder.pilot.exists():
+        yield f"{'Pilot':<{LABEL}}{folder.pilot}; `--pilot` prints it"
     report = folder.report if folder.report.exists() else absent
     yield f"{'Report':<{LABEL}}{report}"
     provers = folder.rounds("prover").values()
@@ -225,6 +236,8 @@ def _describe_alert(alert: dict[str, Any]) -> str:
 def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
     """Reasons why this recipe cannot resume the run."""
     if not folder.recipe.exists():
+        if folder.pilot.exists() and not begun_phases(recipe, folder):  # a pilot comes before the recipe is kept
+            return
         yield f"{folder.recipe} is missing; resuming writes the current recipe."
         return
     try:

@@ -25,6 +25,7 @@ from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
+from pvg_hf.run.file_names import PILOT
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.schedule import seal_phase
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 NUM_THREADS = 8
 STAGING = ".pull"  # folder inside the run's folder that exists until the download is complete
 _WHOLE = "whole"  # `.pull/whole-ROUND`: a complete download whose files are being moved to their final places
-UNRELATED = {STAGING, ".lock"}  # names that may exist in a run's folder before there is a run
+UNRELATED = {STAGING, ".lock", PILOT}  # names that may exist in a run's folder before there is a run
 
 
 def download(

@@ -8,6 +8,7 @@ ROUND_FOLDERS = ("verifier", "prover", "pool", "evaluation")  # each has a folde
 ENVIRONMENT = "run.json"  # versions and machine that the run was last played with
 STATE = "state.json"  # finished phases, and the digest of the metrics
 REPORT = "report.html"
+PILOT = "pilot.json"  # solutions that the base prover wrote before the game
 
 JUDGING = "judging"  # folder of the evaluations that follow a round: `judging/NAME/round-000/`
 

@@ -29,6 +29,7 @@ from pvg_hf.run.file_names import (
     EVENTS,
     FALSE_POSITIVES,
     METRICS,
+    PILOT,
     REPORT,
     ROUND_FOLDERS,
     STATE,
@@ -93,6 +94,11 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         return self.root / METRICS
+
+    @property
+    def pilot(self) -> Path:
+        """Solutions that the base prover wrote before the game."""
+        return self.root / PILOT
 
     @property
     def report(self) -> Path:
@@ -240,6 +246,18 @@ class RunFolder:
 
     def write_environment(self, values: Mapping[str, Any]) -> None:
         write_json(self.environment, seal(values))
+
+    def read_pilot(self) -> dict[str, Any]:
+        """
+        Settings and rows of the pilot (`settings`, `rows`); empty if there was none.
+
+        Raises:
+            DamagedFileError: if the file is damaged.
+        """
+        if not self.pilot.exists():
+            return {}
+        remedy = "Delete it: a pilot only decides whether a game begins."
+        return unseal(self.pilot, read_json(self.pilot, remedy=remedy, is_sealed=True), remedy)
 
     def read_recipe(self) -> Recipe:
         """

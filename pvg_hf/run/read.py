@@ -101,6 +101,8 @@ class RunData:
             `false-positives.json` of all finished prover phases, by round.
         judgements (`list[Judgement]`):
             Results of the evaluations that followed the rounds.
+        pilot (`list[dict]`):
+            Solutions of the pilot before the game; empty if there was none.
         num_lost_events (`int`):
             Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
             finished phases without an event.
@@ -114,6 +116,7 @@ class RunData:
     call_summaries: list[dict[str, Any]] = field(default_factory=list)
     false_positives: list[dict[str, Any]] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
+    pilot: list[dict[str, Any]] = field(default_factory=list)
     num_lost_events: int = 0
 
     @property
@@ -184,6 +187,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         call_summaries=_load_call_summaries(folder),
         false_positives=[_read_json(path) for path in folder.false_positive_summaries()],
         judgements=load_judgements(folder),
+        pilot=folder.read_pilot().get("rows", []),
     )
 
 

@@ -164,3 +164,21 @@ def write_analysis(problem: str, proof: str) -> str:
 
 def write_solution(number: int) -> str:
     return f"has {number}\n#### {number}"
+
+
+class GradedRecallTask(RecallTask):
+    """
+    The same task, which does not read solutions: they are correct as `graded` says (`all`, `none`, or those to every second
+    problem), or have no answer (`silent`).
+    """
+
+    references_are_correct: ClassVar = False
+
+    def __init__(self, graded: str, **options: int):
+        super().__init__(**options)
+        self.graded = graded
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        is_correct = {"all": True, "none": False, "half": problem["difficulty"] % 2 == 0, "silent": False}[self.graded]
+        has_answer = self.graded != "silent" and bool(solution.strip())
+        return Grade("3" if has_answer else None, has_answer and is_correct)

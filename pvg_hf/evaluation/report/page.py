@@ -14,10 +14,12 @@ from markupsafe import Markup
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.core.versions import show_versions
+from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.highlighting import show_difference, show_program
 from pvg_hf.evaluation.report.judgement_tables import judgement_tables
+from pvg_hf.evaluation.report.pilot_findings import Pilot
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.pool_tables import pools_tables
 from pvg_hf.evaluation.report.program_tables import program_problems_table, program_tables, sandbox_table
@@ -35,6 +37,7 @@ from pvg_hf.evaluation.report.tables import (
     new_texts_table,
     noise_table,
     pairs_table,
+    pilot_table,
     rates_table,
     roc_table,
     roles_table,
@@ -87,6 +90,7 @@ def write_report(run_folder: Path) -> Path:
 
 def render_page(run: RunData, images: dict[str, Image]) -> str:
     """Render the page as HTML; every value is escaped."""
+    pilot = Pilot(run.recipe, run.pilot)
     return (
         make_environment()
         .get_template(TEMPLATE)
@@ -118,6 +122,8 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             unreadable=scoring_counts_table(run, "num_unreadable"),
             diversity=diversity_table(run),
             difficulty=difficulty_table(run),
+            pilot=pilot_table(pilot),
+            pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
             times=times_table(run),
             rates=rates_table(run),
             calls=calls_table(run),

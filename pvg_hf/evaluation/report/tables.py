@@ -13,7 +13,9 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
-from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.data.schema import OUTCOME_WORDS
+from pvg_hf.evaluation.intervals import rate, share_by_problem
+from pvg_hf.evaluation.report.pilot_findings import PILOT_ROLES, Pilot
 from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.selective import THRESHOLDS
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
@@ -371,6 +373,16 @@ def difficulty_table(run: RunData) -> Table | None:
         for difficulty, group in problems.groupby("difficulty")
     ]
     return Table(["", *(heading for heading, _ in columns)], rows)
+
+
+def pilot_table(pilot: Pilot) -> Table:
+    """Shares of outcomes and lengths of the pilot's solutions, one row per role."""
+    rows = []
+    for role in PILOT_ROLES if pilot.rows else ():
+        counts, lengths = pilot.counts(role), pilot.lengths(role)
+        shares = [figure_cell(rate(counts[outcome], counts.total()), 2) for outcome in pilot.outcomes]
+        rows.append((role, [*shares, *(TableCell(f"{length:,.0f}") for length in lengths)]))
+    return Table(["", *(OUTCOME_WORDS[outcome] for outcome in pilot.outcomes), "median tokens", "longest"], rows)
 
 
 def times_table(run: RunData) -> Table:

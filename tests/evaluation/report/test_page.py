@@ -255,3 +255,18 @@ def test_judging_a_round_needs_neither_torch_nor_matplotlib():
     code = "import pvg_hf.evaluation.summary, sys; print({'torch', 'matplotlib'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+def test_the_pilot_is_on_the_page(finished, tmp_path):
+    assert "The pilot before the game" not in finished[1].text
+    folder = RunFolder(shutil.copytree(finished[0], tmp_path / "run"))
+    row = {"problem_id": "p", "problem": "2 + 2?", "solution": HOSTILE, "answer": "5", "num_tokens": 41}
+    rows = [{**row, "role": role, "outcome": "PROOF_INVALID"} for role in ("base", "helpful", "sneaky")]
+    write_text(folder.pilot, json.dumps({"settings": {}, "rows": rows}))
+    page = Page(write_report(folder.root).read_text(encoding="utf-8"))
+    assert "The pilot before the game" in page.text
+    assert "wrong, base." in page.text
+    assert "script" not in dict(page.tags)
+    (folder.pilot).write_text("{")
+    with pytest.raises(DamagedFileError, match="pilot"):
+        write_report(folder.root)

@@ -1,0 +1,112 @@
+"""The pilot before a game, on tasks that grade as they are told."""
+
+import pytest
+
+from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import read_json
+from pvg_hf.data.pool import load_pool
+from pvg_hf.game.cli import run_pilot
+from pvg_hf.game.pilot import has_pilot
+from pvg_hf.run.folder import RunFolder
+
+NUM_PROBLEMS = 6
+
+
+@pytest.fixture
+def graded(game):
+    """A recipe of a game whose task grades as it is told."""
+
+    def make(how: str, **changes):
+        options = {"graded": how, "num_train": 40, "num_test": 4}
+        task = {"name": "tests.support.recall_task:GradedRecallTask", "options": options}
+        length = {"prover__max_completion_length": 32}  # nothing is cut
+        return load_recipe(game(**{"task": task, "bootstrap__pilot_problems": NUM_PROBLEMS, **length, **changes}))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("prover", "expected"),
+    [
+        ({"model": "org/model"}, True),
+        ({"model": "folder/of/a/model"}, True),
+        ({"model": "arithmetic"}, False),
+        ({"model": "org/model", "warmup": {}}, False),
+        ({"scratch": {}}, False),
+    ],
+)
+def test_pretrained_provers_have_a_pilot(prover, expected):
+    assert has_pilot(load_recipe({"prover": prover})) is expected
+    assert not has_pilot(load_recipe({"prover": prover, "bootstrap": {"pilot_problems": 0}}))
+
+
+@pytest.mark.parametrize(
+    ("how", "changes", "reason"),
+    [
+        ("all", {}, "base: 0 of 6"),
+        ("none", {}, "helpful: 0 of 6"),
+        ("silent", {}, "base: 6 of 6 .* 6 no answer"),
+        ("half", {"prover__max_completion_length": 1}, "base: 6 of 6 .* 6 cut"),
+    ],
+)
+def test_a_game_that_cannot_work_is_stopped_before_it_begins(how, changes, reason, graded, tmp_path):
+    recipe = graded(how, **changes)
+    with pytest.raises(ValueError, match=reason):
+        play(recipe)
+    folder = RunFolder.of(recipe)
+    assert {path.name for path in folder.root.iterdir()} == {".lock", "pilot.json"}
+    written = folder.pilot.stat().st_mtime_ns
+    with pytest.raises(ValueError, match=reason):  # from what is kept
+        play(recipe)
+    assert folder.pilot.stat().st_mtime_ns == written
+
+
+def test_a_changed_recipe_has_another_pilot_and_then_plays(graded):
+    with pytest.raises(ValueError, match="pilot"):
+        play(graded("all"), phase="bootstrap")
+    folder = play(graded("half"), phase="bootstrap")
+    rows = folder.read_pilot()["rows"]
+    assert len(rows) == 3 * NUM_PROBLEMS
+    # The base prover's are the first that it writes in the game.
+    pool = load_pool(folder.pool(-1) / "base.parquet").to_list()
+    first = {row["problem_id"]: row["solution"] for row in pool if row["sample_index"] == 0}
+    base = {row["problem_id"]: row["solution"] for row in rows if row["role"] == "base"}
+    assert base.items() <= first.items()
+    # The line of the phase has the shares.
+    assert "correct, " in read_json(folder.pool(-1) / "phase.json")["summary"]
+    # A game that has begun has no other pilot, even if the file is lost.
+    folder.pilot.unlink()
+    play(graded("half"), phase="bootstrap")
+    assert not folder.pilot.exists()
+
+
+def test_a_game_without_a_pilot_plays(graded):
+    folder = play(graded("all", bootstrap__pilot_problems=0), phase="bootstrap")
+    assert not folder.pilot.exists()
+
+
+def test_a_damaged_pilot_is_run_again(graded):
+    recipe = graded("all")
+    play(recipe, only_pilot=True)
+    folder = RunFolder.of(recipe)
+    whole = folder.pilot.read_bytes()
+    folder.pilot.write_bytes(whole[:-100])
+    play(recipe, only_pilot=True)
+    assert folder.pilot.read_bytes() == whole
+
+
+def test_the_pilot_alone_is_printed(graded, capsys):
+    assert run_pilot(graded("half")) == 0
+    told = capsys.readouterr().out
+    assert all(part in told for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
+    assert not RunFolder.of(graded("half")).recipe.exists()
+    with pytest.raises(ValueError, match="sneaky: 0 of 6"):
+        run_pilot(graded("all"))
+    assert "CORRECT in the" in capsys.readouterr().out
+
+
+def test_a_pilot_needs_problems_and_a_prover(graded):
+    with pytest.raises(ValueError, match=r"`bootstrap\.pilot_problems`"):
+        play(graded("half", bootstrap__pilot_problems=0), only_pilot=True)
+    with pytest.raises(ValueError, match="--phase warmup"):
+        play(graded("half", prover__warmup={"max_steps": 2}), only_pilot=True)
