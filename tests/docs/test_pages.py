@@ -323,7 +323,7 @@ def test_commands_name_existing_scripts_and_recipes(page):
         words = shlex.split(command, comments=True)
         recipe, *rest = words[words.index("scripts/run_rounds.py") + 1 :]
         options = [word for word in rest if word.startswith("--")]
-        assert set(options) <= {"--plan", "--for", "--status", "--phase", "--round"}
+        assert set(options) <= {"--plan", "--for", "--pilot", "--status", "--phase", "--round"}
         if Path(recipe).stem != "mine":
             load_recipe(DOCS.parent / recipe, [word for word in rest if "=" in word])
 

@@ -17,6 +17,12 @@ CHANGES = {
     "verifier": DESCENT,  # 8 pairs, 4 by each process
     # 3 prompts of 4 solutions give either process 6 solutions: the middle group straddles them.
     "prover": {"prover__prompts_per_step": 3, "logging__log_completions": True},
+    "pilot": {
+        "task__name": "tests.support.recall_task:GradedRecallTask",
+        "task__options": {"graded": "half", "num_train": 40, "num_test": 4},
+        "bootstrap__pilot_problems": 6,
+        "prover__max_completion_length": 32,
+    },
 }
 
 
@@ -26,12 +32,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def twofold(tmp_path_factory, make_recipe, reference) -> dict[str, RunFolder]:
     """Phases played by two processes, each starting from the reference run."""
-    places = {name: tmp_path_factory.mktemp(name) for name in ("bootstrap", "verifier", "prover", "mint")}
+    places = {name: tmp_path_factory.mktemp(name) for name in ("bootstrap", "pilot", "verifier", "prover", "mint")}
     recipes = {name: make_recipe(place, **CHANGES.get(name, {})) for name, place in places.items()}
     for name in ("verifier", "prover", "mint"):
         branch_off(reference, places[name], f"round-000/{name}")
     parts = [
-        {"recipe": recipe, "phase": name, "round_index": None if name == "bootstrap" else 0}
+        {"recipe": recipe, "phase": "bootstrap"}
+        if name in ("bootstrap", "pilot")
+        else {"recipe": recipe, "phase": name, "round_index": 0}
         for name, recipe in recipes.items()
     ]
     parts.append({"recipe": recipes["mint"], "phase": "evaluate", "round_index": 0})
@@ -43,6 +51,12 @@ def twofold(tmp_path_factory, make_recipe, reference) -> dict[str, RunFolder]:
 def test_bootstrap_ends_in_the_same_bytes(twofold, reference):
     check_same_so_far(twofold["bootstrap"], reference)
     assert (twofold["bootstrap"].pool(-1) / "base.parquet").exists()
+
+
+def test_the_pilot_ends_in_the_same_bytes(twofold, tmp_path, make_recipe):
+    alone = play(load_recipe(make_recipe(tmp_path, **CHANGES["pilot"])), only_pilot=True)
+    assert twofold["pilot"].pilot.read_bytes() == alone.pilot.read_bytes()
+    assert (twofold["pilot"].pool(-1) / "base.parquet").exists()
 
 
 def test_minting_and_evaluation_end_in_the_same_solutions_with_scores_equal_up_to_rounding(twofold, reference):

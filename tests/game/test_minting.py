@@ -1,11 +1,15 @@
 import shutil
+from collections import Counter
 
 import pandas as pd
 import pytest
 import torch
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.core.integrity import read_json
+from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.schema import describe_outcomes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
@@ -169,3 +173,21 @@ def test_stop_strings_end_the_base_role_and_no_other(tmp_path, game, reference):
     for role in ("helpful", "sneaky"):
         mine, others = ((run.pool(-1) / f"test-{role}.parquet").read_bytes() for run in (folder, reference))
         assert mine == others
+
+
+@pytest.mark.parametrize(
+    ("round_index", "name", "files"),
+    [
+        (-1, "solutions of the base prover", ["base"]),
+        (-1, "in the sneaky role", ["test-sneaky"]),
+        (0, "sneaky solutions", ["sneaky", "test-sneaky"]),
+        (0, "of the best helpful checkpoint", ["test-best-helpful", "heldout-helpful"]),
+    ],
+)
+def test_the_line_of_a_phase_has_the_shares_of_each_writer(round_index, name, files, reference):
+    folder = reference.pool(round_index)
+    outcomes = [code for file in files for code in load_pool(folder / f"{file}.parquet")["outcome"]]
+    assert (
+        f"{len(outcomes)} {name}: {describe_outcomes(Counter(outcomes))}"
+        in read_json(folder / "phase.json")["summary"]
+    )
