@@ -166,8 +166,8 @@ class Pilot:
             )
         if num_loops > least:
             yield (
-                f"Repeating the same words at the end: {num_loops}. A longer maximum does not help: take a better `prover.model`, or "
-                "train it on references first (`prover.warmup`)."
+                f"Repeating the same words at the end: {num_loops}. A longer maximum does not help: try "
+                "`prover.repetition_penalty=1.1`, or take a better `prover.model`."
             )
 
     def _advice_on_no_answer(self, rows: list[Row]) -> Iterator[str]:
@@ -297,7 +297,7 @@ def _repeats_itself(text: str) -> bool:
 
 
 def _show(row: Row, outcome: Outcome) -> Iterator[str]:
-    answer = f", answer {shorten(row['answer'], 30)}" if row["answer"] is not None else ""
+    answer = f", answer {reveal(shorten(row['answer'], 30))}" if row["answer"] is not None else ""
     yield f"{OUTCOME_WORDS[outcome].upper()} in the {row['role']} role, {row['num_tokens']} tokens{answer}"
     yield from wrap("Problem: " + shorten(reveal(row["problem"]), 240, placeholder=" [...]"), _WIDTH)
     lines = [line.rstrip() for line in reveal(row["solution"]).splitlines() if line.strip()] or ["(empty)"]
