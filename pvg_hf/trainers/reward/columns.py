@@ -28,7 +28,7 @@ SAMPLED_ROWS = 16  # rows whose texts must give the right token ids
 MAX_ROWS = 1000  # rows of a stream in which those are looked up
 
 # Keys of a batch that are not passed to the model.
-BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin")
+BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin", "step")
 
 
 @dataclass

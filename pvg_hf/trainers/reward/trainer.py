@@ -1,11 +1,12 @@
 """A reward trainer for verifiers with label noise."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.data_loader import get_sampler
 from accelerate.logging import get_logger
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
@@ -53,6 +54,7 @@ from pvg_hf.trainers.reward.invariance import (
 )
 from pvg_hf.trainers.reward.loss import centring, clean_labels, injected_labels, order_by_label, pair_loss
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
+from pvg_hf.trainers.reward.micro_batches import SortedStepSampler, loss_of_part, mark_step
 
 logger = get_logger(__name__)
 
@@ -73,8 +75,9 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
     Training adds `flipped`, the share of flipped labels, and `tied`, the share of pairs that become ties; and with
     `invariance` the metrics of [`~pvg_hf.trainers.reward.invariance.Objective`].
 
-    A loss is the mean over the pairs of a micro-batch and process (without ties), and these means are averaged, as in
-    TRL. This equals the mean over one large batch if all have the same number of pairs and none is tied.
+    A loss is the mean over the pairs of a step and process (without ties), and these means are averaged. With
+    `gradient_accumulation_steps`, the pairs of a step are sorted by length before they are divided into micro-batches,
+    and the loss is that of one large batch.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
@@ -177,20 +180,34 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         if self.invariance is None:
             return
         is_balanced = args.invariance_method.is_balanced
-        check_batch(len(names), self._global_batch_size, is_balanced=is_balanced, crowded=args.crowded_environments)
+        check_batch(len(names), self._step_size, is_balanced=is_balanced, crowded=args.crowded_environments)
         if self.invariance.regulariser is not None:
             self.add_callback(ResetMomentsCallback(args))
 
     @property
-    def _global_batch_size(self) -> int:
-        """Number of pairs in a batch over all processes."""
-        return self.args.train_batch_size * self.args.world_size
+    def _step_size(self) -> int:
+        """Number of pairs in a step over all processes."""
+        return self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
 
     def _get_train_sampler(self, train_dataset=None):
         if self.invariance is None or not self.args.invariance_method.is_balanced:
             return super()._get_train_sampler(train_dataset)
         environments = self.train_dataset[self.args.environment_column][:]
-        return BalancedSampler(environments, self._global_batch_size, seed=self.args.seed)
+        return BalancedSampler(environments, self._step_size, seed=self.args.seed)
+
+    def get_train_dataloader(self):
+        dataloader = super().get_train_dataloader()
+        if self.args.gradient_accumulation_steps > 1 and isinstance(self.train_dataset, Dataset):
+            # Around the sampler that accelerate has chosen, which gives all processes the same order.
+            order = SortedStepSampler(get_sampler(dataloader), self.train_dataset, self._step_size)
+            dataloader.set_sampler(order)
+        return dataloader
+
+    def get_batch_samples(self, *args, **kwargs):
+        batches, num_items = super().get_batch_samples(*args, **kwargs)
+        if len(batches) > 1:
+            mark_step(batches)
+        return batches, num_items
 
     def train(self, *args, **kwargs) -> TrainOutput:
         forget_evaluation_mode(self)
@@ -259,13 +276,22 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def _training_loss(self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-        args, labels = self.args, self._observed_labels(inputs)
+        labels = self._observed_labels(inputs)
         if self.invariance is not None:
             invariant_loss = self._invariant_loss(chosen, rejected, labels, inputs["environments"])
             if self.invariance.regulariser is not None:
                 return invariant_loss
-        margin = inputs.get("margin")
-        return pair_loss(chosen, rejected, args, labels=labels, margin=margin, correction=args.correction)
+        if "step" not in inputs:
+            return self._pair_loss(chosen, rejected, inputs, labels)
+        step = inputs["step"]
+        loss = partial(self._pair_loss, inputs=step, labels=self._observed_labels(step))
+        return loss_of_part(loss, (chosen, rejected), step, self.current_gradient_accumulation_steps)
+
+    def _pair_loss(
+        self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: Mapping[str, Any], labels: torch.Tensor | None
+    ) -> torch.Tensor:
+        margin, correction = inputs.get("margin"), self.args.correction
+        return pair_loss(chosen, rejected, self.args, labels=labels, margin=margin, correction=correction)
 
     def _invariant_loss(
         self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor

@@ -136,14 +136,36 @@ class _KeepGradients(TrainerCallback):
         self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("settings", [{}, {"noise_level": "pair", "noise_rho0": 0.4, "noise_rho1": 0.4}])
-def test_accumulated_gradient_is_that_of_one_batch(tmp_path, words, settings):
-    gradients = []
-    for batch_size, accumulation in ((8, 1), (4, 2)):
+TIES = {"noise_rho0": 0.4, "noise_rho1": 0.4}  # labels flip one by one, so that pairs become ties
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"noise_level": "pair", "noise_rho0": 0.4, "noise_rho1": 0.4},
+        TIES,
+        {**TIES, "correction": "forward"},
+        {**TIES, "correction": "backward"},
+        {**TIES, "correction": "smoothing"},
+        {**TIES, "correction": "exact"},
+        {**TIES, "loss": "cross_entropy", "correction": "backward", "noise_resample": "mean"},
+        {"invariance": "balanced", "environment_column": "source"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("num_pairs", [8, 7], ids=["even", "the last micro-batch is short"])
+def test_accumulated_gradient_is_that_of_one_batch(tmp_path, words, settings, num_pairs):
+    rows = token_pairs(num_pairs, source=["ab"[i % 2] for i in range(num_pairs)])
+    rows = rows.map(
+        lambda row, i: {"chosen_ids": row["chosen_ids"] + [5] * (i % 4)}, with_indices=True
+    )  # of many lengths
+    gradients, losses = [], []
+    for batch_size, accumulation in ((8, 1), (2, 4)):
         keep = _KeepGradients()
-        verifier_trainer(
+        trainer = verifier_trainer(
             tmp_path,
-            token_pairs(8),
+            rows,
             words,
             callbacks=[keep],
             max_steps=1,
@@ -151,11 +173,30 @@ def test_accumulated_gradient_is_that_of_one_batch(tmp_path, words, settings):
             per_device_train_batch_size=batch_size,
             gradient_accumulation_steps=accumulation,
             **settings,
-        ).train()
+        )
+        trainer.train()
         gradients.append(keep.gradients)
+        losses.append(trainer.state.log_history[0]["loss"])
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, atol=1e-6, rtol=0)
     assert any(gradient.abs().max() > 1e-3 for gradient in gradients[0].values())
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)
+
+
+def test_pairs_of_a_step_are_sorted_by_length_before_they_are_divided(tmp_path, words):
+    rows = token_pairs(16).map(lambda row, i: {"chosen_ids": row["chosen_ids"] + [5] * (i % 8)}, with_indices=True)
+    steps = {}
+    for accumulation in (1, 4):
+        batch_size = 8 // accumulation
+        trainer = verifier_trainer(
+            tmp_path, rows, words, per_device_train_batch_size=batch_size, gradient_accumulation_steps=accumulation
+        )
+        steps[accumulation] = [batch["row_index"].tolist() for batch in trainer.get_train_dataloader()]
+        widths = [batch["input_ids"].shape[1] for batch in trainer.get_train_dataloader()]
+    whole = [[row for part in steps[4][i : i + 4] for row in part] for i in (0, 4)]
+    assert whole != steps[1]
+    assert [sorted(step) for step in whole] == [sorted(step) for step in steps[1]]
+    assert [sorted(widths[i : i + 4], reverse=True) for i in (0, 4)] == [widths[:4], widths[4:]]
 
 
 def test_a_loss_that_is_not_finite_stops_training(tmp_path, words):
