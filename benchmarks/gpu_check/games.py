@@ -57,8 +57,8 @@ TOY: Settings = {
     "watchdogs.min_pair_accuracy": 0.0,
 }
 TOY_OF_STAND_INS: Settings = {
-    "verifier.pairs_per_step": 2,
-    "verifier.gradient_accumulation_steps": 2,
+    "verifier.pairs_per_step": 4,
+    "verifier.micro_batch_size": 2,
     "prover.micro_batch_size": 1,
 }
 TOY_FROM_SCRATCH: Settings = {

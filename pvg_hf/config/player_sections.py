@@ -90,7 +90,7 @@ class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
     proofs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
-        Field(8, description="Proofs per batch, over all processes; each has a group of evaluations.")
+        Field(8, description="Proofs per step, over all processes; each has a group of evaluations.")
     )
     num_generations: Annotated[GroupSize, Sets()] = Field(4, description="Evaluations per proof: one group (K).")
     temperature: Annotated[Positive, Sets()] = Field(
@@ -355,13 +355,20 @@ class PlayerConfig:
     max_grad_norm: Annotated[Positive, Sets()] = Field(
         1.0, description="Maximum norm of gradients; larger ones are scaled down."
     )
-    gradient_accumulation_steps: Annotated[Count, Sets(player="verifier")] = Field(
-        1,
-        description="Batches per optimiser step. For the verifier only; the prover's number follows from `micro_batch_size`.",
+    micro_batch_size: Annotated[
+        BatchSize | Literal["auto"] | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
+    ] = Field(
+        "auto",
+        description="Rows per forward and backward pass and process: pairs for a verifier that learns from pairs, else texts. It must "
+        "divide a process's rows of a step, which does not depend on it. `auto` is, on a GPU, the largest power of two that the "
+        "estimate of memory allows, halved if memory runs out; elsewhere it is `null`: all rows at once. See docs/performance.md.",
     )
-    gradient_checkpointing: Annotated[bool, Sets("gradient_checkpointing", "activation_checkpointing")] = Field(
-        False,
-        description="Recompute activations instead of storing them: less memory, about 1.3 times the time.",
+    gradient_checkpointing: Annotated[
+        bool | Literal["auto"], Decides("gradient_checkpointing", "activation_checkpointing")
+    ] = Field(
+        "auto",
+        description="Recompute activations instead of storing them: less memory, about 1.3 times the time. `auto` does so on a GPU "
+        "where 8 texts at once would not fit otherwise, and never elsewhere.",
     )
     save_steps: Annotated[Count | Literal["auto"] | None, Decides("save_steps", "save_strategy")] = Field(
         "auto",
@@ -374,10 +381,38 @@ class PlayerConfig:
         "key of the recipe sets, or that the game relies on, are refused here.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_accumulation(cls, values: Any) -> Any:
+        """Refuse the key that `micro_batch_size` replaced. Its default, which older runs state, is dropped."""
+        if not isinstance(values, dict):
+            return values
+        number = values.get("gradient_accumulation_steps", 1)
+        if number != 1:
+            raise ValueError(
+                f"`gradient_accumulation_steps` is {number!r}, and there is no such key any more: write all rows of a step "
+                "(`pairs_per_step`), and in `micro_batch_size` how many are computed at once, or leave that to `auto`"
+            )
+        return {key: value for key, value in values.items() if key != "gradient_accumulation_steps"}
+
     @property
     def is_made(self) -> bool:
         """Whether the game creates the initial weights, by `scratch` or `warmup`."""
         return self.scratch is not None or self.warmup is not None
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether activations are recomputed. An `auto` that was not resolved for a GPU is false."""
+        return self.gradient_checkpointing is True
+
+    @property
+    def needs_whole_steps(self) -> bool:
+        """Whether the loss of a step is not a sum over its micro-batches, so that `auto` keeps all rows together."""
+        return False
+
+    def rows_at_once(self, share: int) -> int:
+        """Rows of a micro-batch, of a process's `share` of a step. An `auto` that was not resolved for a GPU is all of them."""
+        return self.micro_batch_size if isinstance(self.micro_batch_size, int) else share
 
     @property
     def steps_per_batch(self) -> int:
@@ -487,7 +522,7 @@ class VerifierConfig(PlayerConfig):
         300, description="Optimiser steps per round."
     )
     pairs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size")] = Field(
-        32, description="Pairs per batch, over all processes."
+        32, description="Pairs per optimiser step, over all processes."
     )
     template: str = Field(
         "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
@@ -517,6 +552,10 @@ class VerifierConfig(PlayerConfig):
         """Return the keys that only verifiers trained on pairs use, i.e. of kind `bradley_terry` or `likelihood`."""
         shared = {key.name for key in fields(PlayerConfig)} | {"kind", "score", "init", "max_steps"}
         return [key.name for key in fields(cls) if key.name not in shared]
+
+    @property
+    def needs_whole_steps(self) -> bool:
+        return self.traits.learns_from_pairs and self.invariance.method not in ("none", "balanced")
 
     @property
     def traits(self) -> VerifierTraits:
@@ -585,13 +624,6 @@ class ProverConfig(PlayerConfig):
         "steps are taken.",
     )
     num_generations: Annotated[GroupSize, Sets()] = Field(8, description="Solutions per prompt: one group.")
-    micro_batch_size: Annotated[
-        BatchSize | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
-    ] = Field(
-        None,
-        description="Solutions per forward and backward pass and process; must divide its `prompts_per_step * "
-        "num_generations / processes`, which is the default.",
-    )
     beta: Annotated[NonNegative, Sets(), Decides("kl_coef")] = Field(
         0.05,
         description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
@@ -657,6 +689,10 @@ class ProverConfig(PlayerConfig):
                 "roles together"
             )
         return self
+
+    @property
+    def needs_whole_steps(self) -> bool:
+        return self.trainer.get("loss_type") == "bnpo"  # TRL divides it by the tokens of a micro-batch
 
     @property
     def has_critic(self) -> bool:

@@ -131,6 +131,7 @@ class Amounts:
     problems: GameProblems
     hardware: Hardware
     lengths: TextLengths
+    memory: int = 0  # bytes of the GPU, or of this machine
 
     @property
     def num_processes(self) -> int:
@@ -151,12 +152,6 @@ class Amounts:
         data, slots = self.recipe.data, self.recipe.data.solutions_per_problem
         of_problem = data.pair_share * slots * (slots - 1) / 2 if data.pairs == "all" else slots // 2
         return round(self.num_problems("verifier") * of_problem)
-
-    @property
-    def pairs_per_step(self) -> int:
-        """Pairs of an optimiser step, over all processes."""
-        verifier = self.recipe.verifier
-        return verifier.pairs_per_step * verifier.gradient_accumulation_steps
 
     @property
     def num_prompts(self) -> int:

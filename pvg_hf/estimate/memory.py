@@ -10,8 +10,7 @@ MEMORY_SETTINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "warmup": (("prover.warmup.batch_size", "lower"), ("verifier.warmup.batch_size", "lower")),
     "bootstrap": _WRITING,
     "verifier": (
-        ("verifier.pairs_per_step", "halve"),
-        ("verifier.gradient_accumulation_steps", "and double"),
+        ("verifier.micro_batch_size", "lower"),
         ("verifier.gradient_checkpointing", "true"),
         ("verifier.lora", "add"),
         ("verifier.quantization", "4bit"),

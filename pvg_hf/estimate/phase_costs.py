@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from accelerate.utils import parse_flag_from_env
+
 from pvg_hf.config.player_sections import WarmupConfig
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.estimate.amounts import Amounts
-from pvg_hf.estimate.costs import Work, reading, sampling, training
+from pvg_hf.estimate.amounts import Amounts, Length
+from pvg_hf.estimate.costs import Work, compiled_sampling, reading, sampling, training
 from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes
-from pvg_hf.estimate.verifiers import verifier_costs
+from pvg_hf.estimate.verifiers import describe_micro_batch, verifier_costs
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.static_sampler import FREE_SHARE, TRAINING_FREE_SHARE
 
 Sizes = Mapping[str, PlayerSize]  # of `prover`, `verifier` and PPO's `critic`
 
@@ -88,8 +91,9 @@ class BootstrapCosts:
         return sum(writing.tokens(amounts) for writing in self.writings(amounts))
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        works = [writing.work(amounts, sizes["prover"]) for writing in self.writings(amounts)]
-        return sum(works, Work()).holding(sizes["prover"].frozen_bytes)
+        held = sizes["prover"].frozen_bytes
+        works = [writing.work(amounts, sizes["prover"], held) for writing in self.writings(amounts)]
+        return sum(works, Work()).holding(held)
 
 
 class VerifierPhaseCosts:
@@ -100,10 +104,12 @@ class VerifierPhaseCosts:
         return verifier_costs(amounts.recipe).num_training_tokens(amounts)
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        """Cost of training, and of scoring the solutions of the held-out problems."""
+        """Cost of training, and of scoring the solutions of the held-out problems by a second copy, as it is used later."""
         num_heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
         learning = verifier_costs(amounts.recipe).training(amounts, sizes["verifier"])
-        return (learning + _scoring(amounts, sizes, num_heldout)).holding(sizes["verifier"].training_bytes)
+        scorer = _as_scorer(amounts, sizes["verifier"]).frozen_bytes
+        scoring = _scoring(amounts, sizes, num_heldout).holding(scorer)
+        return (learning + scoring).holding(sizes["verifier"].training_bytes)
 
 
 class ProverCosts:
@@ -116,7 +122,7 @@ class ProverCosts:
         batches = "" if prover.steps_per_batch == 1 else f", {prover.steps_per_batch} on each batch"
         return (
             f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x "
-            f"{prover.num_generations} solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
+            f"{prover.num_generations} solutions{describe_micro_batch(prover)}; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
         )
 
     def tokens(self, amounts: Amounts) -> float:
@@ -127,14 +133,15 @@ class ProverCosts:
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
         prover, config = sizes["prover"], amounts.recipe.prover
-        work = _prover_batch(amounts, sizes) * config.total_batches
-        if Role.HELPFUL in config.trained_roles:
-            work += _selection(amounts, sizes)
-        work = sum((writing.work(amounts, prover) for writing in _honest_writings(amounts)), work)
         # An adapter's reference is the base below it; full weights need a second copy.
         reference = prover.frozen_bytes if config.beta and not config.lora else 0
         critic = critic_bytes(config, sizes["critic"]) if config.has_critic else 0
-        return work.holding(prover.training_bytes + reference + critic + _verifier_bytes(amounts, sizes))
+        held = prover.training_bytes + reference + critic + _verifier_bytes(amounts, sizes)
+        work = _prover_batch(amounts, sizes, held) * config.total_batches
+        if Role.HELPFUL in config.trained_roles:
+            work += _selection(amounts, sizes, held)
+        works = (writing.work(amounts, prover, held) for writing in _honest_writings(amounts))
+        return sum(works, work).holding(held)
 
 
 def _honest_writings(amounts: Amounts) -> list["Writing"]:
@@ -144,21 +151,24 @@ def _honest_writings(amounts: Amounts) -> list["Writing"]:
     return [Writing(Role.HELPFUL, amounts.num_problems("prover"), amounts.recipe.mint.solutions_per_problem)]
 
 
-def _prover_batch(amounts: Amounts, sizes: Sizes) -> Work:
+def _prover_batch(amounts: Amounts, sizes: Sizes, held: float) -> Work:
     """Cost of a batch: solutions are written, scored, read by the KL reference (and with PPO by critic and prover), trained on."""
     config, solution = amounts.recipe.prover, amounts.lengths.solution
     prover, critics = sizes["prover"], [sizes["critic"]] if config.has_critic else []
     share = amounts.solutions_per_step // amounts.num_processes
-    rows, text = config.micro_batch_size or share, amounts.training_prompt + solution
-    work = sampling(
+    rows, text = config.rows_at_once(share), amounts.training_prompt + solution
+    work = _writing(
+        amounts,
         prover,
         num_prompts=share / config.num_generations,
         num_samples=config.num_generations,
         prompts_per_batch=share,
         prompt=amounts.training_prompt,
-        solution=solution,
-        max_new_tokens=config.max_completion_length,
+        held=held,
+        is_training=True,
     )
+    # A static cache stays between the steps.
+    cache = work.memory if is_compiled(amounts) else 0
     # Each learner, with the number of positions at which its loss needs logits.
     learners = [(prover, solution.high), *((critic, 0) for critic in critics)]
     learnings = [
@@ -168,23 +178,24 @@ def _prover_batch(amounts: Amounts, sizes: Sizes) -> Work:
             rows=rows,
             text=text,
             num_logits=num_logits,
-            recomputes=config.gradient_checkpointing,
+            recomputes=config.recomputes,
+            is_tiled=True,
         )
         for size, num_logits in learners
     ]
     # One backward pass goes through all learners, so that they need their memory at the same time.
-    learning = replace(sum(learnings, Work()), memory=sum(work.memory for work in learnings))
+    learning = replace(sum(learnings, Work()), memory=cache + sum(work.memory for work in learnings))
     readers = [*([prover] if config.beta else []), *([prover, *critics] if critics else [])]
     for size in readers:
         work += reading(size, num_texts=share, text=text, tokens_per_batch=rows * text.high)
     return work + learning * config.steps_per_batch + _scoring(amounts, sizes, share)
 
 
-def _selection(amounts: Amounts, sizes: Sizes) -> Work:
+def _selection(amounts: Amounts, sizes: Sizes, held: float) -> Work:
     """Cost of the held-out solutions that select the best helpful checkpoint."""
     config = amounts.recipe.prover
     num_problems = min(config.eval_problems, amounts.num_problems("prover_heldout"))
-    once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"])
+    once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"], held)
     once += _scoring(amounts, sizes, num_problems * config.eval_samples)
     return once * (
         1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)
@@ -211,9 +222,11 @@ class MintCosts:
         """Cost of writing and scoring solutions; if the verifier labels them, also of its analyses and their checks."""
         written = self.writings(amounts)
         number = sum(writing.num_problems * writing.num_samples for writing in written) / amounts.num_processes
-        work = sum((writing.work(amounts, sizes["prover"]) for writing in written), _scoring(amounts, sizes, number))
+        held = sizes["prover"].frozen_bytes + _verifier_bytes(amounts, sizes)
+        works = (writing.work(amounts, sizes["prover"], held) for writing in written)
+        work = sum(works, _scoring(amounts, sizes, number))
         work += verifier_costs(amounts.recipe).labelling(amounts, sizes["verifier"])
-        return work.holding(sizes["prover"].frozen_bytes + _verifier_bytes(amounts, sizes))
+        return work.holding(held)
 
 
 class EvaluateCosts:
@@ -255,17 +268,50 @@ class Writing:
         lengths = amounts.lengths
         return self.num_problems * (lengths.prompt[self.role].mean + self.num_samples * lengths.solution.mean)
 
-    def work(self, amounts: Amounts, prover: PlayerSize) -> Work:
-        """Return the cost of one process's share."""
-        return sampling(
+    def work(self, amounts: Amounts, prover: PlayerSize, held: float) -> Work:
+        """Return the cost of one process's share, while `held` bytes are taken by weights."""
+        return _writing(
+            amounts,
             prover,
             num_prompts=self.num_problems / amounts.num_processes,
             num_samples=self.num_samples,
             prompts_per_batch=amounts.recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch,
             prompt=amounts.lengths.prompt[self.role],
-            solution=amounts.lengths.solution,
-            max_new_tokens=amounts.recipe.prover.max_completion_length,
+            held=held,
         )
+
+
+def is_compiled(amounts: Amounts) -> bool:
+    """
+    Whether solutions are assumed to be written by a compiled `generate`: on a GPU, whatever the engine.
+
+    vLLM and continuous batching have no formula of their own.
+    """
+    return amounts.hardware.has_gpu and not parse_flag_from_env("ACCELERATE_USE_FSDP")
+
+
+def _writing(
+    amounts: Amounts,
+    prover: PlayerSize,
+    *,
+    num_prompts: float,
+    num_samples: int,
+    prompts_per_batch: float,
+    prompt: Length,
+    held: float,
+    is_training: bool = False,
+) -> Work:
+    texts = {
+        "prompt": prompt,
+        "solution": amounts.lengths.solution,
+        "max_new_tokens": amounts.recipe.prover.max_completion_length,
+    }
+    if not is_compiled(amounts):
+        is_adapted = is_training and prover.is_adapted
+        batches = {"num_prompts": num_prompts, "num_samples": num_samples, "prompts_per_batch": prompts_per_batch}
+        return sampling(prover, **batches, **texts, is_adapted=is_adapted)
+    free = (amounts.memory - held) * (TRAINING_FREE_SHARE if is_training else FREE_SHARE)
+    return compiled_sampling(prover, num_rows=num_prompts * num_samples, **texts, free_bytes=max(0, free))
 
 
 def _test_writings(amounts: Amounts) -> list[Writing]:

@@ -1,6 +1,6 @@
 """Sizes of players, computed from their configurations without loading weights."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from peft import PeftModel, get_peft_model
@@ -45,6 +45,15 @@ class PlayerSize:
     weight_bytes: int  # of a frozen weight that is not quantised, 2 or 4; layers compute in this precision
     num_quantized: int  # weights in 4 bits
     trained_bytes: int  # of a trained weight
+    kept_bytes: int  # of activations that a layer keeps for the backward pass, per token
+    passing_bytes: int  # of a layer's gradients in the backward pass, per token
+    is_mixed: bool  # trained with automatic mixed precision: layers compute in 16 bits, whatever the weights are in
+    config: PretrainedConfig | None = field(default=None, compare=False)
+
+    @property
+    def is_adapted(self) -> bool:
+        """Whether an adapter is trained on a frozen base."""
+        return self.num_trained < self.num_parameters
 
     @property
     def frozen_bytes(self) -> float:
@@ -54,8 +63,13 @@ class PlayerSize:
 
     @property
     def training_bytes(self) -> float:
-        """Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes."""
-        return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes)
+        """
+        Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes.
+
+        Mixed precision adds a copy of the trained weights in 16 bits.
+        """
+        copy = 2 if self.is_mixed and not self.is_adapted else 0
+        return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes + copy)
 
 
 def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
@@ -82,7 +96,13 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
         dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
         lora=config.lora,
         is_quantized=config.quantization == "4bit",
+        is_mixed=_is_mixed(hardware),
     )
+
+
+def _is_mixed(hardware: Hardware) -> bool:
+    """Whether trainers compute in bfloat16 on this hardware."""
+    return hardware.has_gpu and hardware.has_bfloat16
 
 
 def _has_lm_head(config: PlayerConfig) -> bool:
@@ -114,12 +134,18 @@ def measure_size(
     dtype: torch.dtype,
     lora: LoraConfig | None = None,
     is_quantized: bool = False,
+    is_mixed: bool = False,
 ) -> PlayerSize | None:
     """
     Build a model without its weights and count them; `None` if its configuration is unknown.
 
     It is a language model or has a head of one logit. `dtype` is that of the weights that are not quantised. An adapter is
-    all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits.
+    all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits. `is_mixed` says whether
+    training computes in bfloat16.
+
+    The activations are those of a layer of the Llama kind, counted in what autograd saves (tests/estimate/test_activations.py):
+    norms and residuals in float32 (32 bytes per hidden unit, 25 if only an adapter needs gradients), and the projections in
+    the type of the computation, of which the feed-forward part keeps four of its inner width.
     """
     if config is None:
         return None
@@ -127,6 +153,9 @@ def measure_size(
     text = config.get_text_config()
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total = sum(number for number, _ in sizes)
+    width = cache_width(config)
+    inner = text.to_dict().get("intermediate_size") or 4 * text.hidden_size
+    number_bytes = 2 if is_mixed else 4
     return PlayerSize(
         num_parameters=total,
         num_trained=sum(number for number, is_trained in sizes if is_trained),
@@ -134,11 +163,15 @@ def measure_size(
         num_layers=text.num_hidden_layers,
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,
-        cache_width=cache_width(config),
+        cache_width=width,
         max_positions=text.to_dict().get("max_position_embeddings"),
         weight_bytes=dtype.itemsize,
         num_quantized=_num_linear(model) if is_quantized else 0,
         trained_bytes=LORA_BYTES if lora else dtype.itemsize,
+        kept_bytes=(25 if lora else 32) * text.hidden_size + round(number_bytes * (4 * inner + 1.5 * width)),
+        passing_bytes=8 * inner,
+        is_mixed=is_mixed,
+        config=config,
     )
 
 
@@ -225,7 +258,7 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
         config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
     else:
         config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
-    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32)
+    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=_is_mixed(hardware))
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:

@@ -9,6 +9,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import Amounts, measure_lengths
 from pvg_hf.estimate.costs import Work
+from pvg_hf.estimate.memory_fit import LEARNERS, fit_to_memory
 from pvg_hf.estimate.phase_costs import PHASE_COSTS
 from pvg_hf.estimate.player_sizes import PlayerSize, read_critic_size, read_player_size
 from pvg_hf.estimate.speed import Card, Machine, measure_machine, total_memory
@@ -32,7 +33,7 @@ class RoundPlan:
     @property
     def memory(self) -> int:
         """Memory in bytes of the card, or of this machine's device."""
-        return self.card.num_bytes if self.card else total_memory(self.amounts.hardware.device)
+        return self.amounts.memory
 
     @property
     def counts(self) -> Counter[str]:
@@ -73,9 +74,35 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
         machine = machine or measure_machine(hardware.device, dtype, sizes["prover"].hidden_size)
         early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
         of_problems = problems.for_round(of_round)
-        amounts = Amounts(of_round, of_problems, hardware, measure_lengths(of_round, of_problems))
+        memory = card.num_bytes if card else total_memory(hardware.device)
+        amounts = Amounts(of_round, of_problems, hardware, measure_lengths(of_round, of_problems), memory)
+        for phase in LEARNERS:
+            amounts = replace(amounts, recipe=fit_to_memory(amounts, sizes, phase))
         plans.append(RoundPlan(indices, early, amounts, sizes, machine, card))
     return plans if card else _with_recorded_times(recipe, plans)
+
+
+def fit_phase(
+    recipe: Recipe, problems: GameProblems, hardware: Hardware, phase: str, most: int | None = None
+) -> Recipe:
+    """
+    Resolve what the learner of a phase leaves to `auto`, for this machine; see [`fit_to_memory`].
+
+    Args:
+        recipe ([`Recipe`]), problems ([`GameProblems`]):
+            Of the round.
+        hardware ([`Hardware`]):
+            The devices of the game.
+        phase (`str`):
+            Name of the phase.
+        most (`int`, *optional*):
+            Maximum rows of the micro-batch.
+    """
+    if phase not in LEARNERS or not hardware.has_gpu:
+        return recipe
+    lengths, memory = measure_lengths(recipe, problems), total_memory(hardware.device)
+    amounts = Amounts(recipe, problems, hardware, lengths, memory)
+    return fit_to_memory(amounts, _player_sizes(recipe, hardware), phase, most=most)
 
 
 def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:

@@ -4,6 +4,7 @@ from math import ceil
 from typing import Protocol
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.estimate.amounts import Amounts, Length
 from pvg_hf.estimate.costs import Work, reading, sampling, training
 from pvg_hf.estimate.player_sizes import PlayerSize
@@ -37,21 +38,35 @@ class PairCosts:
         return 0
 
     def describe_training(self, amounts: Amounts) -> str:
-        steps, pairs, most = amounts.recipe.verifier.max_steps, amounts.pairs_per_step, amounts.max_pairs
-        return f"{steps:,} steps of {pairs:,} pairs; at most {most:,} pairs ({steps * pairs / most:.1f} epochs)"
+        steps, pairs, most = (
+            amounts.recipe.verifier.max_steps,
+            amounts.recipe.verifier.pairs_per_step,
+            amounts.max_pairs,
+        )
+        at_once = describe_micro_batch(amounts.recipe.verifier)
+        return (
+            f"{steps:,} steps of {pairs:,} pairs{at_once}; at most {most:,} pairs ({steps * pairs / most:.1f} epochs)"
+        )
 
     def num_training_tokens(self, amounts: Amounts) -> float:
-        return amounts.recipe.verifier.max_steps * amounts.pairs_per_step * 2 * amounts.lengths.verifier_input.mean
+        return (
+            amounts.recipe.verifier.max_steps
+            * amounts.recipe.verifier.pairs_per_step
+            * 2
+            * amounts.lengths.verifier_input.mean
+        )
 
     def training(self, amounts: Amounts, size: PlayerSize) -> Work:
         config = amounts.recipe.verifier
+        share = config.pairs_per_step // amounts.num_processes
+        pairs = config.rows_at_once(share)
         return training(
             size,
-            num_batches=config.max_steps * config.gradient_accumulation_steps,
-            rows=2 * config.pairs_per_step // amounts.num_processes,
+            num_batches=config.max_steps * (share // pairs),
+            rows=2 * pairs,
             text=amounts.lengths.verifier_input,
             num_logits=self.num_logits(amounts.lengths.verifier_input),
-            recomputes=config.gradient_checkpointing,
+            recomputes=config.recomputes,
         )
 
     def scoring(self, amounts: Amounts, size: PlayerSize, num_solutions: float) -> Work:
@@ -75,7 +90,8 @@ class ScoreCosts:
 
     def describe_training(self, amounts: Amounts) -> str:
         steps, score = amounts.recipe.verifier.max_steps, amounts.recipe.verifier.score_settings
-        return f"{steps:,} steps of {score.proofs_per_step} proofs x {score.num_generations} evaluations"
+        at_once = describe_micro_batch(amounts.recipe.verifier)
+        return f"{steps:,} steps of {score.proofs_per_step} proofs x {score.num_generations} evaluations{at_once}"
 
     def num_training_tokens(self, amounts: Amounts) -> float:
         score = amounts.recipe.verifier.score_settings
@@ -86,21 +102,23 @@ class ScoreCosts:
         """Cost of training: it writes, reads (KL reference) and trains on analyses, and is validated."""
         config, score = amounts.recipe.verifier, amounts.recipe.verifier.score_settings
         num_proofs, analysis = score.proofs_per_step / amounts.num_processes, _analysis_length(amounts)
-        rows = ceil(num_proofs * score.num_generations)
+        share = ceil(num_proofs * score.num_generations)
+        rows = config.rows_at_once(share)
         text = amounts.lengths.verifier_input + analysis
         step = _analysing(amounts, size, num_proofs, score.num_generations) + training(
             size,
-            num_batches=1,
+            num_batches=share // rows,
             rows=rows,
             text=text,
             num_logits=analysis.high,
-            recomputes=config.gradient_checkpointing,
+            recomputes=config.recomputes,
+            is_tiled=True,
         )
         if score.beta:
-            step += reading(size, num_texts=rows, text=text, tokens_per_batch=rows * text.high)
+            step += reading(size, num_texts=share, text=text, tokens_per_batch=rows * text.high)
         validating = _analysing(amounts, size, score.eval_proofs, score.num_generations)
         num_validations = config.max_steps // score.eval_steps
-        return step * (config.max_steps * config.gradient_accumulation_steps) + validating * num_validations
+        return step * config.max_steps + validating * num_validations
 
     def scoring(self, amounts: Amounts, size: PlayerSize, num_solutions: float) -> Work:
         return _analysing(amounts, size, num_solutions, amounts.recipe.verifier.score_settings.num_analyses)
@@ -118,6 +136,13 @@ VERIFIER_COSTS: dict[str, VerifierCosts] = {
     "likelihood": LikelihoodCosts(),
     "score": ScoreCosts(),
 }
+
+
+def describe_micro_batch(config: PlayerConfig) -> str:
+    """Describe how the rows of a step are divided, if a number says so: a recipe's, or what `auto` is on a GPU."""
+    if not isinstance(config.micro_batch_size, int):
+        return ""
+    return f" ({config.micro_batch_size:,} at once{', activations recomputed' if config.recomputes else ''})"
 
 
 def verifier_costs(recipe: Recipe) -> VerifierCosts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -17,6 +18,8 @@ from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.memory_fit import LEARNERS, rows_of_step
+from pvg_hf.estimate.round_plans import fit_phase
 from pvg_hf.estimate.speed import peak_flops
 from pvg_hf.evaluation.report.pilot_findings import Pilot
 from pvg_hf.game.callbacks import GameCallback
@@ -49,6 +52,8 @@ from pvg_hf.run.resume import check_same_recipe
 from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, recording, staged, unfinished
 
 logger = logging.getLogger(__name__)
+
+OUT_OF_MEMORY = "out_of_memory"  # an event: a micro-batch that did not fit
 
 PHASES: dict[str, Callable[[PhaseContext, Path], str]] = {
     "warmup": run_warmup,
@@ -193,7 +198,8 @@ def _play_phase(
             # What belongs to no phase is dropped: that of checks before the game, or of a phase that failed.
             take_sandbox_use(context)
             _take_failures(context)
-            record.summary = PHASES[key.name](context, output) + _take_failures(context)
+            context, summary = _run_phase(context, output)
+            record.summary = summary + _take_failures(context)
             stop.is_asked()  # an error if the folder is gone, which the results would make again
             record.sandbox = take_sandbox_use(context)
             summarize_calls(context, output)
@@ -215,6 +221,71 @@ def _play_phase(
     gc.collect()  # free the phase's models before the next phase loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
+    """
+    Run a phase, with the micro-batch that fits in memory.
+
+    If memory runs out all the same, the phase goes on from its last checkpoint with half the micro-batch. Several
+    processes cannot do that together, so that they end, and do it when they are started again.
+
+    Returns:
+        `tuple[PhaseContext, str]`: the context with the settings that were used, and the phase's summary.
+    """
+    given, phase = context, context.phase.name
+    while True:
+        most = _memory_bound(given)
+        recipe = fit_phase(given.recipe, given.problems, given.players.hardware, phase, most)
+        # A new context, as for a phase that is resumed: nothing of the attempt before is left in memory.
+        context = replace(given, recipe=recipe, metrics=[])
+        _log_micro_batch(context)
+        try:
+            return context, PHASES[phase](context, output)
+        except torch.OutOfMemoryError:
+            if not _can_halve(given.recipe, recipe, phase):
+                raise
+            size = recipe.player(phase).micro_batch_size
+            given.folder.log_event(OUT_OF_MEMORY, **_place(given), micro_batch_size=size)
+            if given.processes.num_processes > 1:
+                raise
+        logger.warning("Micro-batches of %d do not fit in memory; the phase continues with %d.", size, size // 2)
+        del context  # outside the handler, because its traceback keeps the tensors alive
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _can_halve(given: Recipe, fitted: Recipe, phase: str) -> bool:
+    """Whether a phase has a micro-batch that `auto` has chosen and that can be smaller."""
+    if phase not in LEARNERS or given.player(phase).micro_batch_size != "auto":
+        return False
+    size = fitted.player(phase).micro_batch_size
+    return size != "auto" and size > 1 and not given.player(phase).needs_whole_steps
+
+
+def _place(context: PhaseContext) -> dict[str, Any]:
+    return {"phase": context.phase.name, "round": context.phase.round_index}
+
+
+def _memory_bound(context: PhaseContext) -> int | None:
+    """Half of the smallest micro-batch that ran out of memory in the phase; `None` if none did."""
+    place = _place(context)
+    events = [line for line in context.folder.read_events()[0] if line["event"] == OUT_OF_MEMORY]
+    sizes = [line["micro_batch_size"] for line in events if place.items() <= line.items()]
+    return min(sizes) // 2 if sizes else None
+
+
+def _log_micro_batch(context: PhaseContext) -> None:
+    """Log the micro-batch that was chosen for the phase, and keep it with the run."""
+    if context.phase.name not in LEARNERS or not context.players.hardware.has_gpu:
+        return
+    config = context.recipe.player(context.phase.name)
+    chosen = {"micro_batch_size": config.micro_batch_size, "gradient_checkpointing": config.recomputes}
+    if not context.folder.has_event("micro_batch", **_place(context), **chosen):
+        context.event("micro_batch", **chosen)
+    rows = rows_of_step(context.recipe, context.phase.name, context.processes.num_processes)
+    how = "recomputed" if config.recomputes else "kept"
+    logger.info("Micro-batches of %s of %d rows, with activations %s.", config.micro_batch_size, rows, how)
 
 
 def _take_failures(context: PhaseContext) -> str:

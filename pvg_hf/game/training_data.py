@@ -139,7 +139,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
             f"No proof on D_V has a score, so that the verifier of round {round_index} has nothing to learn from. Raise "
             "`bootstrap.solutions_per_problem`, or score proofs in the rounds' review files."
         )
-    num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step * verifier.gradient_accumulation_steps
+    num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step
     judge_share, task = verifier.score_settings.judge_share, context.problems.task
     return Dataset.from_list(
         [*_draw_rows(groups, weights, num_rows, seed=context.seed("proofs"), judge_share=judge_share, task=task)]

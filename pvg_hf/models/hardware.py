@@ -62,6 +62,11 @@ class Hardware:
         """Describe the hardware that a plan is for, as [`Hardware.here`] describes this machine."""
         return replace(cls.here(device), has_bfloat16=has_bfloat16, is_here=False)
 
+    @property
+    def has_gpu(self) -> bool:
+        """Whether models run on a GPU: that of this process, or of the machine that a plan is for."""
+        return not self.is_here or self.device.type == "cuda"
+
     def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:
         """Return the type of a player's weights, see [`resolve_dtype`]; a CPU always uses float32."""
         if self.is_here and self.device.type == "cpu":

@@ -252,11 +252,6 @@ def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rate
     config = recipe.prover
     if config.is_separate and config.lora is None:
         yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
-    if config.gradient_accumulation_steps != 1:
-        yield (
-            f"`prover.gradient_accumulation_steps` is {config.gradient_accumulation_steps}, but the prover's follows from "
-            "its batch: leave it out, and set `prover.micro_batch_size` to the solutions that fit in memory."
-        )
     batch = list(check_batch_arithmetic(config, hardware.num_processes))
     trainings = [replace(recipe, prover=training) for training in config.trainings.values()]
     run = TrainerRun(ANYWHERE, hardware)
@@ -279,11 +274,20 @@ def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator
     if solutions % num_processes:
         yield f"{product} = {solutions} solutions cannot be shared evenly by {num_processes} processes."
         return
-    share, micro_batch = solutions // num_processes, config.micro_batch_size or solutions // num_processes
-    if micro_batch > share or share % micro_batch:
+    yield from check_micro_batch("prover", config, solutions // num_processes, "solutions")
+
+
+def check_micro_batch(player: str, config: PlayerConfig, share: int, rows: str) -> Iterator[str]:
+    """List a `micro_batch_size` that does not divide a process's `share` of a step, in `rows`, or may not divide it."""
+    if player == "verifier" and config.needs_whole_steps and config.rows_at_once(share) < share:
         yield (
-            f"`prover.micro_batch_size` is {micro_batch}, which does not divide a process's {share} solutions a step "
-            f"({product} over {num_processes} process(es)); take one of {_divisors(share)}."
+            f"`verifier.micro_batch_size` is {config.micro_batch_size}, and the penalty of `verifier.invariance.method` is over a "
+            f"process's {share} pairs of a step together: leave it out, and set `verifier.gradient_checkpointing` to save memory."
+        )
+    elif share % config.rows_at_once(share):
+        yield (
+            f"`{player}.micro_batch_size` is {config.micro_batch_size}, which does not divide a process's {share} {rows} a step; "
+            f"take one of {_divisors(share)}, or `auto`."
         )
 
 

@@ -12,7 +12,7 @@ from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.refusals import refusals
-from pvg_hf.preflight.trainer_settings import ANYWHERE, refused_fields
+from pvg_hf.preflight.trainer_settings import ANYWHERE, check_micro_batch, refused_fields
 from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.arguments import (
     TrainerRun,
@@ -53,6 +53,11 @@ class PairChecks:
                 f"`verifier.pairs_per_step` is {recipe.verifier.pairs_per_step}, the pairs of all processes, which "
                 f"{hardware.num_processes} processes cannot share evenly; take a multiple of {hardware.num_processes}."
             )
+            return
+        share = recipe.verifier.pairs_per_step // hardware.num_processes
+        uneven = list(check_micro_batch("verifier", recipe.verifier, share, "pairs"))
+        if uneven:
+            yield from uneven
             return
         run, rates = TrainerRun(ANYWHERE, hardware), {"label_rates": label_rates, "assumed_rates": assumed_rates}
         settings = verifier_settings(recipe, run, **rates)
@@ -108,6 +113,11 @@ class ScoreChecks:
                 f"`verifier.score.proofs_per_step` x `num_generations` = {score.proofs_per_step} x {score.num_generations} "
                 f"evaluations cannot be shared evenly by {hardware.num_processes} processes."
             )
+            return
+        share = score.proofs_per_step * score.num_generations // hardware.num_processes
+        uneven = list(check_micro_batch("verifier", config, share, "evaluations"))
+        if uneven:
+            yield from uneven
             return
         settings = score_settings(config, run)
         refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))

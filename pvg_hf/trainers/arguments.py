@@ -90,7 +90,7 @@ def verifier_settings(
         **_taken_values(config, "verifier"),
         **_taken_values(noise, "verifier"),
         **_taken_values(config.invariance, "verifier"),
-        "per_device_train_batch_size": config.pairs_per_step // run.hardware.num_processes,
+        **_micro_batches(config, config.pairs_per_step // run.hardware.num_processes),
         "environment_column": {"round": "source", "round_role": "environment"}[config.invariance.environments],
         "noise_rho0": label_rates[0] if in_trainer else 0.0,
         "noise_rho1": label_rates[1] if in_trainer else 0.0,
@@ -124,7 +124,7 @@ def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
     rows = score.proofs_per_step * score.num_generations // run.hardware.num_processes
     return {
         **_shared_settings(config, run),
-        "per_device_train_batch_size": rows,
+        **_micro_batches(config, rows),
         "per_device_eval_batch_size": rows,
         **_taken_values(config, "verifier", without=config.pair_keys()),
         **_taken_values(score, "verifier"),
@@ -178,15 +178,13 @@ def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0
     """Return the prover's arguments that `prover.trainer` must not set."""
     config = recipe.prover
     per_process = config.prompts_per_step * config.num_generations // run.hardware.num_processes
-    micro_batch = min(config.micro_batch_size or per_process, per_process)
     return {
         **_shared_settings(config, run),
         **_taken_values(config, "prover"),
         **(_taken_values(config.ppo_settings, "prover") if config.has_critic else {}),
         **_taken_values(recipe.watchdogs, "prover"),
         **_taken_values(recipe.logging, "prover"),
-        "per_device_train_batch_size": micro_batch,
-        "gradient_accumulation_steps": per_process // micro_batch,
+        **_micro_batches(config, per_process),
         "use_vllm": config.generation.startswith("vllm_"),
         "vllm_mode": config.generation.removeprefix("vllm_") if "vllm" in config.generation else "colocate",
         "use_transformers_continuous_batching": config.generation == "continuous",
@@ -203,8 +201,16 @@ def _reference_settings(config: PlayerConfig) -> dict[str, Any] | None:
     return {"revision": config.revision} if config.revision and not config.is_made else None
 
 
+def _micro_batches(config: PlayerConfig, share: int) -> dict[str, int]:
+    """Return the arguments that divide a process's share of a step into micro-batches."""
+    rows = min(config.rows_at_once(share), share)
+    return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": share // rows}
+
+
 def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     return {
+        "gradient_checkpointing": config.recomputes,
+        "activation_checkpointing": config.recomputes,
         "output_dir": str(run.output),
         "seed": run.seed % MAX_SEED,
         "num_train_epochs": 1,  # without effect, since `max_steps` is set

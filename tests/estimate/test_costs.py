@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from trl.kernels import chunked_logprob
+from trl.trainer import utils as trainer_utils
 
 from pvg_hf.estimate.amounts import Length
-from pvg_hf.estimate.costs import Work, forward, reading, sampling, training
+from pvg_hf.estimate.costs import TILE, Work, forward, reading, sampling, training
 from pvg_hf.estimate.speed import Machine
 from tests.support.sized_players import SIZE as PLAYER
 
@@ -29,6 +31,13 @@ def test_training_passes_through_twice_and_once_more_for_what_is_trained():
     again = training(PLAYER, recomputes=True, **batch)
     assert again.flops == pytest.approx(3.5 * once)
     assert again.memory == 4 * (20 * (2 + 17) * 16 * 4 + 8 * 5 * 50)
+
+
+def test_tiles_of_logits_are_those_of_trl():
+    assert TILE == (chunked_logprob.TOKEN_CHUNK_SIZE, trainer_utils._CHUNKED_LOGPROB_CHUNK_SIZE)
+    batch = {"num_batches": 1, "rows": 1000, "text": Length(10, 20, 30), "num_logits": 5, "recomputes": False}
+    tiled, whole = training(PLAYER, is_tiled=True, **batch), training(PLAYER, **batch)
+    assert whole.memory - tiled.memory == 8 * 5000 * 50 - 4 * 4096 * 50
 
 
 def test_sampling_takes_a_pass_for_each_token_of_the_longest():

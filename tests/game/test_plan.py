@@ -132,7 +132,7 @@ def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values):
     values["verifier"]["warmup"] = {"max_steps": 1}
     plan = " ".join(describe_plan(load_recipe(values)).split())
     assert "Note: the verifier phase is estimated at" in plan
-    assert "In order of effect: `verifier.pairs_per_step` (halve, now 4); " in plan
+    assert "In order of effect: `verifier.micro_batch_size` (lower, now auto); " in plan
     assert "and this machine has" not in " ".join(describe_plan(load_recipe({**values, "verifier": {}})).split())
 
 

@@ -1,5 +1,7 @@
 """Players of round sizes."""
 
+from transformers import LlamaConfig
+
 from pvg_hf.estimate.player_sizes import PlayerSize
 
 WEIGHTS, TRAINING = 1000 * 4, 500 * 4 + 500 * 16  # bytes; a trained weight has a gradient and two averages
@@ -15,5 +17,11 @@ SIZE = PlayerSize(
     weight_bytes=4,
     num_quantized=0,
     trained_bytes=4,
+    kept_bytes=17 * 16 * 4,
+    passing_bytes=0,
+    is_mixed=False,
+    config=LlamaConfig(
+        vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, head_dim=4
+    ),
 )
 SIZES = {"prover": SIZE, "verifier": SIZE}

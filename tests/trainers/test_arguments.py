@@ -27,7 +27,11 @@ def settings_of(recipe, trainer: str) -> dict:
     ("overrides", "trainer", "argument", "value"),
     [
         (["verifier.pairs_per_step=7"], "verifier", "per_device_train_batch_size", 7),
-        (["verifier.gradient_accumulation_steps=3"], "verifier", "gradient_accumulation_steps", 3),
+        (["verifier.micro_batch_size=8"], "verifier", "per_device_train_batch_size", 8),
+        (["verifier.micro_batch_size=8"], "verifier", "gradient_accumulation_steps", 4),
+        ([], "verifier", "gradient_accumulation_steps", 1),  # `auto`, not resolved for a GPU
+        (["verifier.kind=score", "verifier.micro_batch_size=8"], "score", "gradient_accumulation_steps", 4),
+        ([], "verifier", "activation_checkpointing", False),
         (["verifier.gradient_checkpointing=true"], "verifier", "activation_checkpointing", True),
         (["verifier.invariance.weight=3"], "verifier", "invariance_weight", 3.0),
         (["noise.rho0=0.1", "noise.resample=epoch"], "verifier", "noise_resample", "epoch"),
@@ -63,7 +67,7 @@ def test_arguments_of_another_kind_of_verifier_are_left_out():
     [
         ([], "verifier", "per_device_train_batch_size", "verifier.pairs_per_step"),
         (["verifier.kind=score"], "verifier", "per_device_train_batch_size", "verifier.score.proofs_per_step"),
-        ([], "verifier", "gradient_accumulation_steps", "verifier.gradient_accumulation_steps"),
+        ([], "verifier", "gradient_accumulation_steps", "verifier.micro_batch_size"),
         ([], "prover", "gradient_accumulation_steps", "prover.micro_batch_size"),
         ([], "prover", "vllm_mode", "prover.generation"),
         (["prover.algorithm=ppo"], "prover", "gae_lambda", "prover.ppo.gae_lambda"),
