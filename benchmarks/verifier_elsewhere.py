@@ -78,7 +78,7 @@ def _ways(
     prompts, prover = recipe_prompts(recipe, load_recipe_task(recipe)), folder.models / "prover"
     prover = str(prover) if prover.exists() else resolve_model(recipe.prover.model, "prover")
     tokenizer = load_tokenizer(prover)
-    asked = [prompts.render(prompts.text({"problem": text}, Role.HELPFUL), tokenizer) for text in problems]
+    asked = [prompts.render({"problem": text}, Role.HELPFUL, tokenizer) for text in problems]
     bare = [f"{text}\n" for text in problems]
     model = [str(verifier)]
     yield "TRL, `reward_funcs=FOLDER`, the helpful prompt", _trl_rewards(prover, model, asked, problems, solutions)

@@ -329,7 +329,7 @@ def render_prompt(
     """
     Render a prompt as the model of `tokenizer` expects it.
 
-    With a chat template, the prompt becomes the first message of a chat, and the template sees `chat_template_kwargs`.
+    With a chat template, the prompt becomes the only message of a chat, and the template sees `chat_template_kwargs`.
 
     Tokenise the result like any other text, with special tokens, as TRL's `GRPOTrainer` does with string prompts. Many
     chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed
@@ -340,7 +340,28 @@ def render_prompt(
     """
     if tokenizer.chat_template is None:
         return text
-    chat = render_chat([{"role": "user", "content": text}], tokenizer, chat_template_kwargs)
+    return render_turns([{"role": "user", "content": text}], tokenizer, chat_template_kwargs)
+
+
+def render_turns(
+    messages: Sequence[Message],
+    tokenizer: "PreTrainedTokenizerBase",
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+) -> str:
+    """
+    Render a chat that the model of `tokenizer` is to continue, in the form of [`render_prompt`].
+
+    Raises:
+        ValueError: if the chat template fails, or leaves out the text of any message.
+    """
+    chat = render_chat(messages, tokenizer, chat_template_kwargs)
+    lost = [index for index, message in enumerate(messages) if message_text(message).strip() not in chat]
+    if lost:
+        raise ValueError(
+            f"The tokenizer's chat template leaves out message {lost[0]} of a chat of {len(messages)} messages, whose earlier ones "
+            "are examples. Show none (in a recipe `task.few_shot: 0`), or save the tokenizer with a template that writes all "
+            "messages (`tokenizer.chat_template`)."
+        )
     return chat.removeprefix(tokenizer.bos_token) if adds_bos(tokenizer) else chat
 
 

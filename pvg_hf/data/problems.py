@@ -85,8 +85,7 @@ class GameProblems:
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
         """Render the prover's prompt. A sneaky prompt that shows an honest solution shows that in `honest`, or the reference."""
         honest = self.honest.get(problem["problem_id"], problem["reference"])
-        text = self.prompts.text(problem, role, honest_solution=honest)
-        return self.prompts.render(text, tokenizer)
+        return self.prompts.render(problem, role, tokenizer, honest_solution=honest)
 
 
 def load_recipe_task(recipe: Recipe) -> Task:

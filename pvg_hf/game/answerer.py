@@ -229,8 +229,7 @@ class Answerer:
         return Reply(candidates, rule, choice.votes, probability, None, abstains=probability < abstain_below)
 
     def _write(self, problem: str, num_samples: int, seed: int) -> tuple[list[Sample], list[float]]:
-        text = self.prompts.text({"problem": problem}, Role.HELPFUL)
-        prompt = self.prompts.render(text, self.sampler.tokenizer)
+        prompt = self.prompts.render({"problem": problem}, Role.HELPFUL, self.sampler.tokenizer)
         rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
         (samples,) = self.sampler.sample([prompt], [rngs])
         samples = [replace(sample, text=self.task.solution_in(sample.text)) for sample in samples]

@@ -1,19 +1,19 @@
 """Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.core.roles import Role
-from pvg_hf.core.templates import render_prompt
-from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.problems import GameProblems, recipe_prompts
 from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source, write_prompts
 from pvg_hf.estimate.player_sizes import find_config, read_adapted_player, read_player_size
 from pvg_hf.models.adapters import has_tied_adapter
@@ -31,9 +31,10 @@ Texts = tuple[str, str]  # a problem and its reference
 NUM_PROBLEMS = 20
 
 
-def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iterator[str]:
+def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) -> Iterator[str]:
     """List mistakes of a player's tokenizer; of one that the game trains on the task's texts, only that it cannot suffice."""
     config = recipe.player(player)
+    texts = [] if problems is None else sample_texts(problems)
     learns_from_pairs = player == "verifier" and recipe.verifier.traits.learns_from_pairs
     if config.scratch:
         yield from _check_max_length(recipe.verifier, map(_least_tokens, texts)) if learns_from_pairs else ()
@@ -56,15 +57,36 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
     if learns_from_pairs and not refusals("`verifier.template`", make_input):
         lengths = map(len, make_input().encode(tokenizer, *zip(*texts, strict=True)))
         yield from _check_max_length(recipe.verifier, lengths)
-    if player == "prover" or not recipe.verifier.traits.learns_from_pairs:
-        asked = recipe.prover if player == "prover" else recipe.verifier.score_settings
-        yield from refusals(where, partial(render_prompt, texts[0][0], tokenizer, asked.chat_template_kwargs))
+    if player == "prover":
+        yield from _check_chats(recipe, problems, tokenizer, where)
+    elif not learns_from_pairs:
+        prompts = recipe.verifier.score_settings.prompts_for(*tokenizer_source(recipe, player))
+        row = dict(zip(("problem", "proof"), texts[0], strict=True))
+        yield from refusals(where, partial(prompts.render, row, tokenizer))
     lost = describe_lost(tokenizer, [part for text in texts for part in text])
     if lost is not None:
         yield (
             f"{where}, whose tokenizer cannot write the problems and references of the task `{recipe.task.name}`: "
             f"{lost}. Set `{player}.model` to a model that knows such texts, or make one with `{player}.scratch`."
         )
+
+
+def _check_chats(
+    recipe: Recipe, problems: GameProblems, tokenizer: PreTrainedTokenizerBase, where: str
+) -> Iterator[str]:
+    """List the first prompt, with its examples if it shows any, that the prover's chat template does not write."""
+    make_prompts = partial(recipe_prompts, recipe, problems.task)
+    if refusals("", make_prompts):  # templates that cannot be used are mistakes of the task, listed elsewhere
+        return
+    prompts, (problem,) = make_prompts(), problems.sample("verifier", 1)
+    for role in Role:
+        asked = {"honest_solution": problem["reference"]}
+        if refusals("", partial(prompts.text, problem, role, **asked)):
+            continue
+        found = refusals(where, partial(prompts.render, problem, role, tokenizer, **asked))
+        if found:
+            yield from found
+            return
 
 
 def _least_tokens(texts: Iterable[str]) -> int:
@@ -109,7 +131,7 @@ def sample_texts(problems: GameProblems) -> list[Texts]:
     return [(row["problem"], row["reference"]) for row in problems.sample("verifier", NUM_PROBLEMS)]
 
 
-def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequence[Texts]) -> Iterator[str]:
+def check_player(recipe: Recipe, player: str, hardware: Hardware, problems: GameProblems | None) -> Iterator[str]:
     """
     List mistakes of a player's model, tokenizer, adapter and, for the verifier, input template.
 
@@ -120,8 +142,8 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequenc
             `prover` or `verifier`.
         hardware ([`Hardware`]):
             Hardware that the player runs on.
-        texts (`Sequence[tuple[str, str]]`):
-            Problems with their references, which the player must be able to read.
+        problems ([`GameProblems`], *optional*):
+            The game's problems, which the player must be able to read; without them, that is not checked.
     """
     config = recipe.player(player)
     mistakes = list(
@@ -133,7 +155,7 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequenc
         mistakes = list(_check_kept_head(config))
     unreadable = mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
     yield from unreadable or _check_adapter(config, player)
-    yield from [] if mistakes else check_tokenizer(recipe, player, texts)
+    yield from [] if mistakes else check_tokenizer(recipe, player, problems)
     yield from _check_quantization(config, player, hardware)
     if player == "verifier":
         template, max_length = recipe.verifier.template, recipe.verifier.max_length

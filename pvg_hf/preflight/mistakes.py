@@ -22,7 +22,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.disk import disk_bytes
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.custom_code import check_extensions, check_task, read_signal
-from pvg_hf.preflight.loading import check_player, check_shared_base, check_warmup_lengths, sample_texts
+from pvg_hf.preflight.loading import check_player, check_shared_base, check_warmup_lengths
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
 from pvg_hf.preflight.noise_settings import check_checker_settings, check_label_rates, check_noise
 from pvg_hf.preflight.refusals import refusals
@@ -144,9 +144,8 @@ def _check_settings(
     if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
         return
     of_round = recipe.for_round(round_index)
-    texts = [] if problems is None else sample_texts(problems)
-    yield from check_player(of_round, "prover", hardware, texts)
-    yield from check_player(of_round, "verifier", hardware, texts)
+    yield from check_player(of_round, "prover", hardware, problems)
+    yield from check_player(of_round, "verifier", hardware, problems)
     yield from check_shared_base(of_round, hardware)
     yield from check_generation(of_round, hardware)
     yield from check_sharding(of_round)

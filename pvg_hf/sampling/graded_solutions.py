@@ -56,7 +56,7 @@ def sample_solutions(
         the order of the problems. Labels are the task's grades.
     """
     role, tokenizer, task = Role(role), sampler.tokenizer, prompts.task
-    texts = [prompts.text(problem, role, honest_solution=problem["reference"]) for problem in problems]
+    asked = [prompts.render(problem, role, tokenizer, honest_solution=problem["reference"]) for problem in problems]
     stop_strings = task.stop_strings if role == Role.BASE else ()
 
     def rngs(index: int) -> list[np.random.Generator]:
@@ -64,7 +64,7 @@ def sample_solutions(
         return [derive_rng(*path, number) for number in range(num_samples)]
 
     rows: dict[int, list[Row]] = {}
-    for indices, samples in iterate_samples(sampler, [prompts.render(text, tokenizer) for text in texts], rngs):
+    for indices, samples in iterate_samples(sampler, asked, rngs):
         cut = [[cut_at_stop(sample, stop_strings, tokenizer) for sample in drawn] for drawn in samples]
         writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
         rows |= zip(indices, make_rows(task, [problems[index] for index in indices], cut, **writer), strict=True)

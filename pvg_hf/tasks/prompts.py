@@ -1,7 +1,8 @@
 """Builds the prompt for a problem and a role from the task's Jinja templates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -9,7 +10,13 @@ from jinja2 import TemplateError
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.sections import SneakySees, TaskConfig
 from pvg_hf.core.roles import Role
-from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
+from pvg_hf.core.templates import (
+    Message,
+    check_chat_template_kwargs,
+    compile_template,
+    outside_variables,
+    render_turns,
+)
 from pvg_hf.tasks.base import Problem, Task
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ class PromptBuilder:
     A template sees `problem` (the text), `problem_id`, the task's own columns, `examples` (dicts of `problem` and
     `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
     `sneaky_sees` says so. It never sees `reference`.
+
+    For a model with a chat template, the examples that a template shows are earlier turns of the chat, because
+    an instruct model that reads them in one text tends to solve them first; see [`~PromptBuilder.messages`].
 
     Args:
         task ([`Task`]):
@@ -106,6 +116,29 @@ class PromptBuilder:
             ValueError: if the role has no template, a required honest solution is missing, or the template
                 cannot be rendered.
         """
+        return self._fill(problem, role, honest_solution, self.examples)
+
+    def messages(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> list[Message]:
+        """
+        Build the prompt as a chat, from the arguments of [`~PromptBuilder.text`].
+
+        If the role's template uses `examples`, each example is a message of the user and the assistant's answer to it: the
+        template filled with the example's values and no further examples, and the example's `solution`. The last message
+        asks for the problem in the same way. Other templates give that message alone.
+        """
+        role, turns = _role(role), []
+        if "examples" in _variables(self.templates.get(role, ""), role):
+            for example in self.examples:
+                asked = {**problem, **example, "reference": example["solution"]}
+                turns += [
+                    {"role": "user", "content": self._fill(asked, role, example["solution"], ())},
+                    {"role": "assistant", "content": example["solution"]},
+                ]
+        return [*turns, {"role": "user", "content": self._fill(problem, role, honest_solution, ())}]
+
+    def _fill(
+        self, problem: Problem, role: Role | str, honest_solution: str | None, examples: Sequence[Mapping[str, str]]
+    ) -> str:
         role = _role(role)
         if role not in self.templates:
             known = ", ".join(f"`{name}`" for name in self.templates)
@@ -115,7 +148,7 @@ class PromptBuilder:
         try:
             # Compiled here (with a cache) rather than stored, so that `datasets` can pickle the builder.
             template = compile_template(self.templates[role])
-            return template.render(variables, problem=problem["problem"], examples=self.examples, **hints)
+            return template.render(variables, problem=problem["problem"], examples=examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
 
@@ -129,9 +162,23 @@ class PromptBuilder:
             raise ValueError("`sneaky_sees` is `honest_solution`, but no `honest_solution` was given for this prompt.")
         return hints | {"honest_solution": honest_solution}
 
-    def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-        """Render the prompt as the model of `tokenizer` expects it (see [`~pvg_hf.core.templates.render_prompt`])."""
-        return render_prompt(text, tokenizer, self.chat_template_kwargs)
+    def render(
+        self,
+        problem: Problem,
+        role: Role | str,
+        tokenizer: "PreTrainedTokenizerBase",
+        honest_solution: str | None = None,
+    ) -> str:
+        """
+        Build the prompt as the model of `tokenizer` expects it: its [`~PromptBuilder.messages`] in the model's chat template,
+        or its [`~PromptBuilder.text`] if there is none.
+
+        Raises:
+            ValueError: as [`~PromptBuilder.text`] does, or if the chat template does not write the messages.
+        """
+        if tokenizer.chat_template is None:
+            return self.text(problem, role, honest_solution)
+        return render_turns(self.messages(problem, role, honest_solution), tokenizer, self.chat_template_kwargs)
 
 
 def _role(name: Role | str) -> Role:
@@ -141,6 +188,7 @@ def _role(name: Role | str) -> Role:
         raise ValueError(f"Unknown role `{name}`; allowed: {', '.join(f'`{role}`' for role in Role)}.") from err
 
 
+@lru_cache(maxsize=64)
 def _variables(template: str, role: Role) -> set[str]:
     try:
         return outside_variables(template)

@@ -13,7 +13,7 @@ from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.vocabulary import share_lost
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
-from tests.support.chat_templates import REFUSED_TEMPLATES
+from tests.support.chat_templates import LAST_TURN_ONLY, REFUSED_TEMPLATES
 
 TEXTS = [
     "Tom has 3 boxes of 4 pens. He loses 2 pens.\nHow many are left?",
@@ -113,6 +113,15 @@ def test_a_chat_template_that_does_not_write_a_problem_is_a_mistake_of_a_player_
     else:
         (mistake,) = mistakes
         assert f"`prover.model` is `{folder}`: In a chat" in mistake
+
+
+@pytest.mark.parametrize(("few_shot", "number"), [(0, 0), (1, 1)])
+def test_a_chat_template_that_leaves_out_the_examples_is_a_mistake(few_shot, number, tiny_prover, tmp_path, values):
+    folder = shutil.copytree(tiny_prover, tmp_path / "chatting")
+    (folder / "chat_template.jinja").write_text(LAST_TURN_ONLY)
+    recipe = load_recipe(values, [f"prover.model={folder}", "task={name: arithmetic}", f"task.few_shot={few_shot}"])
+    mistakes = check_recipe(recipe, GameProblems.load(recipe))
+    assert ["`task.few_shot: 0`" in mistake for mistake in mistakes] == [True] * number
 
 
 def test_a_folder_without_a_tokenizer_is_a_mistake(tiny_prover, tmp_path, values):

@@ -14,6 +14,7 @@ from pvg_hf import load_recipe, load_task, play
 from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.templates import render_prompt
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.round_plans import planned_hardware
 from pvg_hf.estimate.speed import CARDS
@@ -228,10 +229,10 @@ def _small_qwen(texts: list[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     return model, tokenizer
 
 
-def _taught(folder: Path, texts: list[str], asked: list[tuple[str, str]], prompts: PromptBuilder) -> Path:
+def _taught(folder: Path, texts: list[str], asked: list[tuple[str, str]]) -> Path:
     """Save a small Qwen2 that was trained to answer prompts; `asked` has pairs of a prompt and an answer."""
     model, tokenizer = _small_qwen(texts)
-    rows = [{"prompt": prompts.render(prompt, tokenizer), "completion": answer} for prompt, answer in asked]
+    rows = [{"prompt": render_prompt(prompt, tokenizer), "completion": answer} for prompt, answer in asked]
     settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
     fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
     model.save_pretrained(folder)
@@ -254,7 +255,7 @@ def qwen(tmp_path_factory, problems) -> Path:
     task = load_task("gsm8k", path=str(problems))
     rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
     asked = [(prompts.text(row, role), row["reference"]) for row in rows for role in Role]
-    return _taught(tmp_path_factory.mktemp("qwen"), ["".join(pair) for pair in asked], asked, prompts)
+    return _taught(tmp_path_factory.mktemp("qwen"), ["".join(pair) for pair in asked], asked)
 
 
 @pytest.mark.nightly
@@ -292,7 +293,7 @@ def coder(tmp_path_factory, programs) -> Path:
             text = prompts.text(row, role, honest_solution=honest)
             asked += [(text, honest), (text, flawed)]
             texts.append(text + honest + flawed)
-    return _taught(tmp_path_factory.mktemp("coder"), texts, asked, prompts)
+    return _taught(tmp_path_factory.mktemp("coder"), texts, asked)
 
 
 @pytest.mark.nightly

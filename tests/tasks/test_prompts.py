@@ -12,7 +12,14 @@ from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.functions import FunctionsTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask
-from tests.support.chat_templates import IN_PARTS, REFUSED_TEMPLATES
+from tests.support.chat_templates import (
+    IN_PARTS,
+    LAST_TURN_ONLY,
+    REFUSED_TEMPLATES,
+    SPECIAL_TOKENS,
+    WRITTEN_TEMPLATES,
+    make_chat_tokenizer,
+)
 
 PROBLEM = {
     "problem_id": "p-1",
@@ -173,6 +180,7 @@ def make_tokenizer(*, adds_bos, chat_template):
 
 CHAT = "{% for message in messages %}<user>{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
+BARE = {"base": "{{ problem }}"}
 
 
 @pytest.mark.parametrize(
@@ -188,10 +196,67 @@ CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
 )
 def test_a_rendered_prompt_tokenises_to_one_bos_at_most(adds_bos, chat_template, text, tokens):
     tokenizer = make_tokenizer(adds_bos=adds_bos, chat_template=chat_template)
-    rendered = PromptBuilder(TinyTask()).render("How many?", tokenizer)
+    rendered = PromptBuilder(TinyTask(), overrides=BARE).render(PROBLEM, Role.BASE, tokenizer)
     assert rendered == text
     # The call that TRL's GRPOTrainer makes on prompts that are strings.
     assert tokenizer(text=[rendered])["input_ids"] == [tokens]
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+@pytest.mark.parametrize(
+    ("few_shot", "messages"),
+    [
+        (2, [user("1+1?\n"), assistant("2"), user("1+2?\n"), assistant("3"), user("How many?\n")]),
+        (1, [user("1+1?\n"), assistant("2"), user("How many?\n")]),
+        (0, [user("How many?\n")]),
+    ],
+)
+def test_examples_are_turns_of_a_chat(few_shot, messages):
+    assert PromptBuilder(TinyTask(), few_shot=few_shot).messages(PROBLEM, Role.BASE) == messages
+
+
+def test_a_template_without_examples_is_one_message():
+    assert PromptBuilder(TinyTask()).messages(PROBLEM, Role.SNEAKY) == [user("p-1 How many? 2")]
+
+
+@pytest.mark.parametrize(
+    ("sneaky_sees", "of_example", "of_problem"),
+    [("reference_answer", "2 None", "1234 None"), ("honest_solution", "None so\n#### 2", "None me")],
+)
+def test_the_turns_of_examples_have_their_own_values(sneaky_sees, of_example, of_problem):
+    class Levels(TinyTask):
+        few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "so\n#### 2", "difficulty": 9},)
+
+    template = "{{ examples | length }} {{ difficulty }} {{ problem }} {{ reference_answer }} {{ honest_solution }}"
+    prompts = PromptBuilder(Levels(), overrides={"sneaky": template}, sneaky_sees=sneaky_sees)
+    first, _, last = (message["content"] for message in prompts.messages(PROBLEM, Role.SNEAKY, honest_solution="me"))
+    assert (first, last) == (f"0 9 1+1? {of_example}", f"0 2 How many? {of_problem}")
+
+
+@pytest.mark.parametrize("padding", SPECIAL_TOKENS)
+@pytest.mark.parametrize("template", WRITTEN_TEMPLATES)
+def test_chat_templates_like_those_of_models_write_examples_as_turns(template, padding):
+    tokenizer, prompts = make_chat_tokenizer(template, padding), PromptBuilder(TinyTask())
+    rendered = prompts.render(PROBLEM, Role.BASE, tokenizer)
+    places = [rendered.index(text) for text in ("1+1?", "2", "1+2?", "3", "How many?")]
+    assert places == sorted(places)
+    assert tokenizer(rendered)["input_ids"] == tokenizer.apply_chat_template(
+        prompts.messages(PROBLEM, Role.BASE), add_generation_prompt=True, return_dict=False
+    )
+
+
+def test_a_chat_template_that_leaves_out_the_examples_is_an_error():
+    tokenizer = make_tokenizer(adds_bos=False, chat_template=LAST_TURN_ONLY)
+    with pytest.raises(ValueError, match=r"leaves out message 0 of a chat of 5 messages.*`task.few_shot: 0`"):
+        PromptBuilder(TinyTask()).render(PROBLEM, Role.BASE, tokenizer)
+    assert PromptBuilder(TinyTask(), few_shot=0).render(PROBLEM, Role.BASE, tokenizer) == "How many?\n"
 
 
 THINKING = CHAT + "{% if add_generation_prompt and enable_thinking is false %}</think>{% endif %}"
@@ -207,7 +272,8 @@ THINKING = CHAT + "{% if add_generation_prompt and enable_thinking is false %}</
 )
 def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
     tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
-    assert PromptBuilder(TinyTask(), chat_template_kwargs=kwargs).render("How many?", tokenizer) == text
+    prompts = PromptBuilder(TinyTask(), overrides=BARE, chat_template_kwargs=kwargs)
+    assert prompts.render(PROBLEM, Role.BASE, tokenizer) == text
 
 
 @pytest.mark.parametrize("name", REFUSED_TEMPLATES)
@@ -215,7 +281,7 @@ def test_a_prompt_that_the_chat_template_does_not_write_is_an_error(name):
     chat_template, parts = REFUSED_TEMPLATES[name]
     tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
     with pytest.raises(ValueError) as error:
-        PromptBuilder(TinyTask()).render("How many?", tokenizer)
+        PromptBuilder(TinyTask(), few_shot=0).render(PROBLEM, Role.BASE, tokenizer)
     assert [part for part in (*parts, "`tokenizer.chat_template`") if part not in str(error.value)] == []
     assert "\n" not in str(error.value)
 

@@ -120,7 +120,7 @@ def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:
     prompts = PromptBuilder(load_task("tests.support.recall_task:RecallTask"))
     sampler = Sampler(*load_prover(source), max_new_tokens=8)
     problems = rows.drop_duplicates("problem_id").to_dict("records")
-    texts = [prompts.render(prompts.text(problem, role), tokenizer) for problem in problems]
+    texts = [prompts.render(problem, role, tokenizer) for problem in problems]
     rngs = [[derive_rng(0, "round-000", "mint", role, problem["problem_id"], 0)] for problem in problems]
     return [row[0].text for row in sampler.sample(texts, rngs)]
 
