@@ -141,7 +141,7 @@ class Run:
 UNTIL_TRAINED = ("bootstrap", "verifier", "prover")
 GAMES = {
     "gsm8k": Game("gsm8k.yaml"),
-    "gsm8k-8gb": Game("gsm8k-8gb.yaml"),
+    "gsm8k-small": Game("gsm8k-small.yaml"),
     "gsm8k-qlora": Game("gsm8k-qlora.yaml"),
     "continuous": Game("gsm8k.yaml", {"prover.generation": "continuous"}, UNTIL_TRAINED),
     "vllm": Game(

@@ -58,7 +58,7 @@ PARTS = (
     Part("probe", "the machine: GPU, memory, bfloat16, matrix rate, versions", 3),
     Part("gsm8k", "recipes/gsm8k.yaml: every phase, a few steps", 10),
     Part("tests", "the tests marked `gpu`", 6),
-    Part("gsm8k-8gb", "recipes/gsm8k-8gb.yaml: every phase, a few steps", 10),
+    Part("gsm8k-small", "recipes/gsm8k-small.yaml: every phase, a few steps", 10),
     Part("gsm8k-qlora", "recipes/gsm8k-qlora.yaml: every phase, a few steps", 12),
     Part("fsdp", "FSDP2 with one process: bootstrap, verifier, prover", 5, launcher="fsdp.yaml"),
     Part("continuous", "transformers' continuous batching: bootstrap, verifier, prover", 6, needs_gpu=True),

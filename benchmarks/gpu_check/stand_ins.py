@@ -67,7 +67,7 @@ def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
         model (`str`):
             Hub id of a model with a configuration in `configs/`.
         folder (`Path`):
-            Folder of the stand-ins, which share the tokenizer.
+            Folder of the stand-ins, which share a tokenizer if their vocabularies are of one size.
         is_toy (`bool`):
             Whether to make a player with two narrow layers instead.
 
@@ -78,7 +78,7 @@ def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
     if place.exists():
         return place
     settings = published_settings(model)
-    tokenizer = _make_tokenizer(folder / "tokenizer", settings["vocab_size"], is_toy=is_toy)
+    tokenizer = _make_tokenizer(folder / f"tokenizer-{settings['vocab_size']}", settings["vocab_size"], is_toy=is_toy)
     settings |= TOY_SIZES | {"vocab_size": len(tokenizer)} if is_toy else {}
     settings |= {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     torch.manual_seed(0)

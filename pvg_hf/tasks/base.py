@@ -54,7 +54,8 @@ class Task(ABC):
             Jinja templates of the prompt per role, over `problem`, `examples`, `reference_answer`, `honest_solution`
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
-            `problem` and `solution` texts shown to a base prover, which has no role. They must not occur in any split.
+            `problem` and `solution` texts shown to a base prover, which has no role: in one text, or to a chat model as earlier
+            turns. They must not occur in any split.
         default_few_shot (`int`, *optional*):
             Number of examples shown by default; all if `None`.
         stop_strings (`tuple[str, ...]`):
