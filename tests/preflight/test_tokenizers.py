@@ -115,6 +115,21 @@ def test_a_chat_template_that_does_not_write_a_problem_is_a_mistake_of_a_player_
         assert f"`prover.model` is `{folder}`: In a chat" in mistake
 
 
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+def test_a_chat_template_is_tried_with_whole_prompts(player, tiny_prover, tmp_path, values):
+    """A problem of one line would be written by a template that drops the first line, but no prompt with it."""
+    folder = shutil.copytree(tiny_prover, tmp_path / "chatting")
+    (folder / "chat_template.jinja").write_text(REFUSED_TEMPLATES["drops the first line"][0])
+    settings = [
+        f"{player}.model={folder}",
+        "verifier.kind=score",
+        "task.name=tests.support.recall_task:JudgedRecallTask",
+    ]
+    recipe = load_recipe(values, settings)
+    mistakes = check_recipe(recipe, GameProblems.load(recipe))
+    assert [f"`{player}.model` is `{folder}`: In a chat" in mistake for mistake in mistakes].count(True) == 1
+
+
 @pytest.mark.parametrize(("few_shot", "number"), [(0, 0), (1, 1)])
 def test_a_chat_template_that_leaves_out_the_examples_is_a_mistake(few_shot, number, tiny_prover, tmp_path, values):
     folder = shutil.copytree(tiny_prover, tmp_path / "chatting")

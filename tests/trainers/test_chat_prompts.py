@@ -1,4 +1,4 @@
-"""Prompts with examples, for tokenizers and chat templates like those of published models: writing and training."""
+"""Players with tokenizers and chat templates like those of published models: prompts with examples, training and writing."""
 
 from typing import ClassVar
 
@@ -6,9 +6,11 @@ import pytest
 import torch
 from datasets import Dataset
 
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler, sample_solutions
+from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.tasks import PromptBuilder
 from tests.conftest import make_tiny_llama
 from tests.support.chat_templates import SPECIAL_TOKENS, WRITTEN_TEMPLATES, make_chat_tokenizer
@@ -77,3 +79,11 @@ def test_solutions_after_turns_do_not_depend_on_their_batch(chatting, prompts):
     rows = write(problems)
     assert rows == [row for problem in problems for row in write([problem])]
     assert not any(mark in row["solution"] for row in rows for mark in ("<bos>", "<eos>"))
+
+
+def test_evaluations_do_not_depend_on_their_batch(chatting, prompts):
+    problems, (folder, tokenizer) = prompts.task.problems("train").to_list(), chatting
+    verifier = GenerativeVerifier(load_prover(folder)[0], tokenizer, ScoreVerifierSettings(max_new_tokens=8))
+    texts, proofs = ([problem[column] for problem in problems] for column in ("problem", "reference"))
+    together = verifier.evaluate(texts, proofs, 2)
+    assert together == [verifier.evaluate([text], [proof], 2)[0] for text, proof in zip(texts, proofs, strict=True)]
