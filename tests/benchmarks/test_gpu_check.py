@@ -144,7 +144,7 @@ def test_the_first_steps_setup_is_left_out_of_the_rates(monkeypatch):
 
 
 def test_the_provers_phase_is_measured_first_and_every_phase_once():
-    for name in ("gsm8k", "gsm8k-8gb", "gsm8k-qlora"):
+    for name in ("gsm8k-small", "gsm8k", "gsm8k-qlora"):
         first, second = GAMES[name].runs(name)
         assert first.measured[0] == "prover"
         assert sorted([*first.measured, *second.measured]) == ["bootstrap", "evaluate", "mint", "prover", "verifier"]
