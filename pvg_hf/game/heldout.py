@@ -10,7 +10,7 @@ from datasets import Dataset
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import write_json
+from pvg_hf.core.files import replacing, write_json
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
@@ -125,7 +125,9 @@ def score_heldout(
     if context.processes.is_main_process:
         if bias:
             replace(VerifierInput.load(verifier), likelihood_bias=bias).save(verifier)
-        rows.to_parquet(verifier / HELDOUT, write_page_checksum=True)
+        # Whole or not at all: half a file would keep the verifier from being loaded again.
+        with replacing(verifier / HELDOUT) as temporary:
+            rows.to_parquet(temporary, write_page_checksum=True)
         line = fit_calibration(known["score"], labels)
         probability = {"slope": line.slope, "intercept": line.intercept}
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
