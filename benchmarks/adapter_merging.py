@@ -132,29 +132,30 @@ def share_kept(texts: Texts, way, base, exact, exact_base) -> float:
 def measure(exact: PeftModel, half: PeftModel, texts: Texts) -> dict[str, dict[str, float]]:
     """Figures of each way to sample, by its name."""
     half.load_state_dict({n: p for n, p in exact.state_dict().items() if "lora_" in n}, strict=False)
-    in_float32 = {"not merged": read_logprobs(exact, texts)}
-    with merged(exact, lambda weight, change: weight + change):
-        in_float32["merged"] = read_logprobs(exact, texts)
+    adapted = read_logprobs(exact, texts)
     with exact.disable_adapter():
-        in_float32["no adapter"] = read_logprobs(exact, texts)
+        base = read_logprobs(exact, texts)
     with torch.autocast("cpu", torch.bfloat16):
         trained = read_logprobs(half, texts)
-    in_bfloat16 = {"not merged": read_logprobs(half, texts)}
-    with merged(half, lambda weight, change: weight + change.bfloat16()):
-        in_bfloat16["merged in bfloat16"] = read_logprobs(half, texts)
-    with merged(half, lambda weight, change: (weight.float() + change).bfloat16()):
-        in_bfloat16["merged in float32, then rounded"] = read_logprobs(half, texts)
+        with half.disable_adapter():
+            trained_base = read_logprobs(half, texts)
     with half.disable_adapter():
-        in_bfloat16["no adapter"] = read_logprobs(half, texts)
-    figures = {}
-    for dtype, ways, reference in (
-        ("float32", in_float32, in_float32["not merged"]),
-        ("bfloat16", in_bfloat16, trained),
-    ):
-        for name, way in ways.items():
-            kept = share_kept(texts, way, ways["no adapter"], in_float32["not merged"], in_float32["no adapter"])
-            figures[f"{dtype}, {name}"] = {**compare(texts, way, reference), "kept": kept}
-    return figures
+        half_base = read_logprobs(half, texts)
+    # Each way, without the adapter, and the log-probabilities of training.
+    ways = {"float32, not merged": (adapted, base, adapted), "float32, no adapter": (base, base, adapted)}
+    with merged(exact, lambda weight, change: weight + change):
+        ways["float32, merged"] = (read_logprobs(exact, texts), base, adapted)
+    ways["bfloat16, as in training"] = (trained, trained_base, trained)
+    ways["bfloat16, not merged"] = (read_logprobs(half, texts), half_base, trained)
+    with merged(half, lambda weight, change: weight + change.bfloat16()):
+        ways["bfloat16, merged in bfloat16"] = (read_logprobs(half, texts), half_base, trained)
+    with merged(half, lambda weight, change: (weight.float() + change).bfloat16()):
+        ways["bfloat16, merged in float32, then rounded"] = (read_logprobs(half, texts), half_base, trained)
+    ways["bfloat16, no adapter"] = (half_base, half_base, trained)
+    return {
+        name: {**compare(texts, way, of_training), "kept": share_kept(texts, way, way_base, adapted, base)}
+        for name, (way, way_base, of_training) in ways.items()
+    }
 
 
 def relative_size(model: PeftModel) -> float:
