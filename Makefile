@@ -1,7 +1,7 @@
 # Set-up, tests, and the shortest game. Everything goes into .venv; `make PYTHON=python3.12 install` takes another one.
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := noise_layer pairs_from_pool trainer_overhead quickstart_round app_filters
+BENCHMARKS := noise_layer pairs_from_pool trainer_overhead generation quickstart_round app_filters
 GSM8K_BENCHMARKS := gsm8k_grading scorer
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
