@@ -111,8 +111,8 @@ class TaskConfig:
     few_shot: int | None = Field(
         None,
         ge=0,
-        description="Number of solved examples in the base prompt, for a chat model as earlier turns; by default the task's own "
-        "number: for `arithmetic` 0 of its 3, for `gsm8k` all 4.",
+        description="Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default the "
+        "task's own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4.",
     )
     sneaky_sees: SneakySees = Field(
         "nothing",

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -36,8 +35,9 @@ class PromptBuilder:
     `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
     `sneaky_sees` says so. It never sees `reference`.
 
-    For a model with a chat template, the examples that a template shows are earlier turns of the chat, because
-    an instruct model that reads them in one text tends to solve them first; see [`~PromptBuilder.messages`].
+    For a model with a chat template, the examples are earlier turns of the chat, in every role: an instruct model that reads them
+    in one text tends to solve them first, and without them it often writes no answer that can be read. See
+    [`~PromptBuilder.messages`].
 
     Args:
         task ([`Task`]):
@@ -116,35 +116,36 @@ class PromptBuilder:
             ValueError: if the role has no template, a required honest solution is missing, or the template
                 cannot be rendered.
         """
-        return self._fill(problem, role, honest_solution, self.examples)
+        return self._fill(problem, role, self._hints(problem, _role(role), honest_solution), self.examples)
 
     def messages(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> list[Message]:
         """
         Build the prompt as a chat, from the arguments of [`~PromptBuilder.text`].
 
-        If the role's template uses `examples`, each example is a message of the user and the assistant's answer to it: the
-        template filled with the example's values and no further examples, and the example's `solution`. The last message
-        asks for the problem in the same way. Other templates give that message alone.
+        In every role, each example is a message of the user and the assistant's answer to it: the role's template filled with
+        the example's values, and the example's `solution`. The last message asks for the problem in the same way. In a chat
+        the template itself sees no `examples`.
         """
-        role, turns = _role(role), []
-        if "examples" in _variables(self.templates.get(role, ""), role):
-            for example in self.examples:
-                asked = {**problem, **example, "reference": example["solution"]}
-                turns += [
-                    {"role": "user", "content": self._fill(asked, role, example["solution"], ())},
-                    {"role": "assistant", "content": example["solution"]},
-                ]
-        return [*turns, {"role": "user", "content": self._fill(problem, role, honest_solution, ())}]
+        turns = []
+        for example in self.examples:
+            asked = self._fill({**problem, **example}, role, dict.fromkeys(_HINTS), ())
+            turns += [{"role": "user", "content": asked}, {"role": "assistant", "content": example["solution"]}]
+        hints = self._hints(problem, _role(role), honest_solution)
+        return [*turns, {"role": "user", "content": self._fill(problem, role, hints, ())}]
 
     def _fill(
-        self, problem: Problem, role: Role | str, honest_solution: str | None, examples: Sequence[Mapping[str, str]]
+        self,
+        problem: Problem,
+        role: Role | str,
+        hints: Mapping[str, str | None],
+        examples: Sequence[Mapping[str, str]],
     ) -> str:
+        """Fill the template of a role."""
         role = _role(role)
         if role not in self.templates:
             known = ", ".join(f"`{name}`" for name in self.templates)
             raise ValueError(f"Task `{self.task.name}` has no prompt template for role `{role}`; it has {known}.")
         variables = {name: problem[name] for name in ("problem_id", *self.task.columns) if name in problem}
-        hints = self._hints(problem, role, honest_solution)
         try:
             # Compiled here (with a cache) rather than stored, so that `datasets` can pickle the builder.
             template = compile_template(self.templates[role])
@@ -188,7 +189,6 @@ def _role(name: Role | str) -> Role:
         raise ValueError(f"Unknown role `{name}`; allowed: {', '.join(f'`{role}`' for role in Role)}.") from err
 
 
-@lru_cache(maxsize=64)
 def _variables(template: str, role: Role) -> set[str]:
     try:
         return outside_variables(template)

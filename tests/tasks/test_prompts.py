@@ -196,7 +196,7 @@ BARE = {"base": "{{ problem }}"}
 )
 def test_a_rendered_prompt_tokenises_to_one_bos_at_most(adds_bos, chat_template, text, tokens):
     tokenizer = make_tokenizer(adds_bos=adds_bos, chat_template=chat_template)
-    rendered = PromptBuilder(TinyTask(), overrides=BARE).render(PROBLEM, Role.BASE, tokenizer)
+    rendered = PromptBuilder(TinyTask(), overrides=BARE, few_shot=0).render(PROBLEM, Role.BASE, tokenizer)
     assert rendered == text
     # The call that TRL's GRPOTrainer makes on prompts that are strings.
     assert tokenizer(text=[rendered])["input_ids"] == [tokens]
@@ -222,22 +222,16 @@ def test_examples_are_turns_of_a_chat(few_shot, messages):
     assert PromptBuilder(TinyTask(), few_shot=few_shot).messages(PROBLEM, Role.BASE) == messages
 
 
-def test_a_template_without_examples_is_one_message():
-    assert PromptBuilder(TinyTask()).messages(PROBLEM, Role.SNEAKY) == [user("p-1 How many? 2")]
-
-
-@pytest.mark.parametrize(
-    ("sneaky_sees", "of_example", "of_problem"),
-    [("reference_answer", "2 None", "1234 None"), ("honest_solution", "None so\n#### 2", "None me")],
-)
-def test_the_turns_of_examples_have_their_own_values(sneaky_sees, of_example, of_problem):
+@pytest.mark.parametrize("sneaky_sees", ["reference_answer", "honest_solution"])
+def test_examples_are_turns_in_every_role_with_their_own_values_and_no_hint(sneaky_sees):
     class Levels(TinyTask):
-        few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "so\n#### 2", "difficulty": 9},)
+        few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "2", "difficulty": 9},)
 
-    template = "{{ examples | length }} {{ difficulty }} {{ problem }} {{ reference_answer }} {{ honest_solution }}"
+    template = "{{ difficulty }} {{ problem }} {{ reference_answer }} {{ honest_solution }}"
     prompts = PromptBuilder(Levels(), overrides={"sneaky": template}, sneaky_sees=sneaky_sees)
-    first, _, last = (message["content"] for message in prompts.messages(PROBLEM, Role.SNEAKY, honest_solution="me"))
-    assert (first, last) == (f"0 9 1+1? {of_example}", f"0 2 How many? {of_problem}")
+    shown = {"reference_answer": "1234 None", "honest_solution": "None me"}[sneaky_sees]
+    turns = [user("9 1+1? None None"), assistant("2"), user(f"2 How many? {shown}")]
+    assert prompts.messages(PROBLEM, Role.SNEAKY, honest_solution="me") == turns
 
 
 @pytest.mark.parametrize("padding", SPECIAL_TOKENS)
@@ -272,7 +266,7 @@ THINKING = CHAT + "{% if add_generation_prompt and enable_thinking is false %}</
 )
 def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
     tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
-    prompts = PromptBuilder(TinyTask(), overrides=BARE, chat_template_kwargs=kwargs)
+    prompts = PromptBuilder(TinyTask(), overrides=BARE, few_shot=0, chat_template_kwargs=kwargs)
     assert prompts.render(PROBLEM, Role.BASE, tokenizer) == text
 
 

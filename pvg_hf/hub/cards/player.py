@@ -146,7 +146,7 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
             A round's recipe. If its custom task cannot be imported, only the templates in the recipe are included.
 
     Returns:
-        `dict`: `roles`, a Jinja template for each trained role; `examples`, few-shot examples if a template shows them; and
+        `dict`: `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as earlier turns; and
         `chat_template_kwargs`.
     """
     try:
@@ -157,10 +157,9 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
         number = task.default_few_shot if recipe.task.few_shot is None else recipe.task.few_shot
         templates, examples = {**task.prompts, **recipe.task.prompts}, task.few_shot_examples[:number]
     roles = [role for role in recipe.prover.trained_roles if role in templates]
-    used = {name for role in roles for name in outside_variables(templates[role])}
     return {
         "roles": {role.value: templates[role] for role in roles},
-        "examples": list(examples) if "examples" in used else [],
+        "examples": list(examples),
         "chat_template_kwargs": recipe.prover.chat_template_kwargs,
     }
 
