@@ -60,9 +60,10 @@ def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) 
     if player == "prover":
         yield from _check_chats(recipe, problems, tokenizer, where)
     elif not learns_from_pairs:
-        prompts = recipe.verifier.score_settings.prompts_for(*tokenizer_source(recipe, player))
+        make_prompts = partial(recipe.verifier.score_settings.prompts_for, *tokenizer_source(recipe, player))
         row = dict(zip(("problem", "proof"), texts[0], strict=True))
-        yield from refusals(where, partial(prompts.render, row, tokenizer))
+        if not refusals(where, make_prompts):  # which is reported with the player's other mistakes
+            yield from refusals(where, partial(make_prompts().render, row, tokenizer))
     lost = describe_lost(tokenizer, [part for text in texts for part in text])
     if lost is not None:
         yield (

@@ -110,7 +110,6 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         of_task = list(check_task(recipe, problems))
         mistakes += [*of_task, *_check_import(recipe, problems)]
         mistakes += [] if of_task else check_warmup_lengths(recipe, problems)
-        mistakes += [] if mistakes or not hardware.is_here else _check_disk(recipe, problems, hardware)
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
@@ -121,6 +120,8 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         ]
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
+    if problems is not None and hardware.is_here and not mistakes:  # else the players' sizes may be unknown
+        mistakes += _check_disk(recipe, problems, hardware)
     return mistakes
 
 

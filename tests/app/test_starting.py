@@ -137,5 +137,5 @@ def test_plots_are_drawn_once_for_all_first_visitors(serve, arithmetic_run, monk
     for visitor in visitors:
         visitor.join()
     assert len(pages) == 5
-    assert all(page == pages[0] and page.count("<img") == 5 for page in pages)
+    assert all(page == pages[0] and page.count("<img") == 6 for page in pages)
     assert len(drawn) == 1
