@@ -25,6 +25,8 @@ from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
+from pvg_hf.sampling.sampler import DISTRIBUTION
+from pvg_hf.sampling.static_sampler import StaticSampler
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.common.distributed import ready_to_sample
@@ -182,12 +184,21 @@ class BestHelpfulCallback(StepFigures):
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
 
     def _open_sampler(self) -> Sampler:
-        """Make the sampler, or return that of the last evaluation, unless it must receive the weights again (vLLM)."""
-        trainer = self.trainer
+        """
+        Make the sampler, or return that of the last evaluation, unless it must receive the weights again (vLLM).
+
+        A trainer's sampler with a static cache is used here too, so that there is one cache; not in a training whose temperature
+        was raised.
+        """
+        trainer, players = self.trainer, self.context.players
+        distribution = {name: players.sampler_settings[name] for name in DISTRIBUTION}
+        if isinstance(trainer.sampler, StaticSampler) and trainer.sampler.distribution == distribution:
+            return trainer.sampler
         if self._sampler is None or trainer.use_vllm:
             model = trainer.accelerator.unwrap_model(trainer.model)
             engine = trainer.vllm_generation if trainer.use_vllm else None
-            self._sampler = self.context.players.make_sampler(model, trainer.processing_class, engine=engine)
+            choices = {"is_sharded": trainer.is_sharded, "leaves_room": True}
+            self._sampler = players.make_sampler(model, trainer.processing_class, engine=engine, **choices)
         return self._sampler
 
     def _observe(self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade]) -> list[int | None]:

@@ -1,5 +1,6 @@
 """Loads the players of a run onto the device that its recipe selects."""
 
+import gc
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +74,7 @@ class PlayerLoader:
         base_owner: VerifierScorer | GenerativeVerifier | None = None,
     ) -> Sampler:
         """Load the prover at `source` as a sampler. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        gc.collect()  # a compiled prover that is not used any more refers to itself, and to its cache
         dtype = self.dtype("prover", is_precise=False)
         model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
         if base_owner is None or not self.recipe.verifier.shares_base:
@@ -99,7 +101,7 @@ class PlayerLoader:
         assert is_adapter(folder / role)
         return self.sampler(folder / role, base_owner=base_owner)
 
-    def make_sampler(self, model, tokenizer, *, engine: "VLLMGeneration | None" = None) -> Sampler:
+    def make_sampler(self, model, tokenizer, *, engine: "VLLMGeneration | None" = None, **choices: bool) -> Sampler:
         """
         Make a sampler of a loaded prover with the recipe's settings.
 
@@ -108,6 +110,8 @@ class PlayerLoader:
                 Model and tokenizer of the prover.
             engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
                 Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
+            choices:
+                `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engine_choice.open_sampler`].
         """
         generation = self.recipe.prover.generation
         if generation == "continuous":
@@ -115,7 +119,7 @@ class PlayerLoader:
         if generation.startswith("vllm_"):
             engine = engine or self._start_vllm(model, tokenizer)
             return VllmSampler(model, tokenizer, engine=engine, **self.sampler_settings)
-        return open_sampler(model, tokenizer, **self.sampler_settings)
+        return open_sampler(model, tokenizer, **choices, **self.sampler_settings)
 
     @property
     def sampler_settings(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class EngineChoice(NamedTuple):
 
     Args:
         name (`str`):
-            A value of `prover.generation` other than `auto`, or a description of a sampler.
+            A value of `prover.generation` other than `auto`.
         reason (`str`):
             Reason for the choice, to be printed.
     """
@@ -80,7 +80,12 @@ def choose_sampler(model: PreTrainedModel | PeftModel, *, is_sharded: bool = Fal
 
 
 def open_sampler(
-    model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerBase, *, is_sharded: bool = False, **settings
+    model: PreTrainedModel | PeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    is_sharded: bool = False,
+    leaves_room: bool = False,
+    **settings,
 ) -> Sampler:
     """
     Make the sampler that is fastest for a model that generates with transformers.
@@ -88,10 +93,14 @@ def open_sampler(
     Args:
         model, is_sharded:
             As for [`choose_sampler`].
+        leaves_room:
+            As for [`StaticSampler`].
         tokenizer, settings:
             As for [`Sampler`].
     """
     sampler, reason = choose_sampler(model, is_sharded=is_sharded)
     if sampler is Sampler and model.device.type == "cuda":
         logger.warning("Solutions are sampled with %s.", reason)
+    if sampler is StaticSampler:
+        settings["leaves_room"] = leaves_room
     return sampler(model, tokenizer, **settings)

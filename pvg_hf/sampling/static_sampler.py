@@ -1,5 +1,6 @@
 """Samples on a GPU with transformers' `generate`, a static cache and a compiled forward pass."""
 
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,9 @@ ENDED_SHARE = 0.5
 PROMPT_STEP = 64  # prompts are padded to a multiple of it
 CACHE_STEP = 128  # and the cache's length is one of this, so that few shapes are compiled
 FREE_SHARE = 0.8  # of the free memory that sampling may use
-TRAINING_FREE_SHARE = 0.25  # the same in training, where the cache stays and the rest is for activations
+TRAINING_FREE_SHARE = (
+    0.25  # the same if a model is trained meanwhile: the cache stays, and the rest is for activations
+)
 
 
 @dataclass
@@ -115,14 +118,21 @@ class StaticSampler(Sampler):
     they have written as part of their prompts.
 
     If the model cannot be compiled, [`Sampler`]'s loop samples instead.
+
+    Args:
+        model, tokenizer, settings:
+            As for [`Sampler`].
+        leaves_room (`bool`, defaults to `False`):
+            Whether a model is trained while the sampler exists, so that the cache may take less memory.
     """
 
     # Enough that rows which have ended are replaced. Memory decides how many of them are sampled at once.
     default_prompts_per_batch = 256
     compile_config = None  # of `generate`: its default compiles on a GPU
 
-    def __init__(self, model, tokenizer, **settings):
+    def __init__(self, model, tokenizer, *, leaves_room: bool = False, **settings):
         super().__init__(model, tokenizer, **settings)
+        self.leaves_room = leaves_room
         self._uses_loop = False
         self._longest = 0  # tokens of the longest prompt that is known
         self._max_rows = MAX_ROWS
@@ -156,7 +166,7 @@ class StaticSampler(Sampler):
         was_training = self.model.training
         self.model.eval()  # dropout would make draws irreproducible
         try:
-            at_once = self._prepare_cache(fresh, was_training)
+            at_once = self._prepare_cache(fresh)
             while fresh or started:
                 source = started if len(started) >= at_once or not fresh else fresh
                 batch, rest = source[:at_once], source[at_once:]
@@ -184,7 +194,7 @@ class StaticSampler(Sampler):
     def _is_ended(self, row: _Row) -> bool:
         return len(row.tokens) == self.max_new_tokens or row.tokens[-1] in self.end_ids
 
-    def _prepare_cache(self, rows: Sequence[_Row], is_training: bool) -> int:
+    def _prepare_cache(self, rows: Sequence[_Row]) -> int:
         """Make a cache that is large enough, unless there is one, and return its number of rows, a power of two."""
         self._longest = max([self._longest, *(len(row.prompt) for row in rows)])
         # A row that continues in a later call is padded once more.
@@ -192,9 +202,10 @@ class StaticSampler(Sampler):
         num_rows = min(1 << max(0, len(rows) - 1).bit_length(), self._max_rows)
         if self._cache is None or num_rows > self._cache_shape[0] or length > self._cache_shape[1]:
             self._cache = None  # first, because its memory is free for the new one
+            gc.collect()  # compilation leaves references in circles to earlier caches, and to models that are not used any more
             device = self.model.device
             if device.type == "cuda":
-                free = _free_bytes(device) * (TRAINING_FREE_SHARE if is_training else FREE_SHARE)
+                free = _free_bytes(device) * (TRAINING_FREE_SHARE if self.leaves_room else FREE_SHARE)
                 fitting = rows_that_fit(self.model.config, self.model.dtype, length, int(free))
                 self._max_rows = min(self._max_rows, fitting)
             self._make_cache(min(max(num_rows, self._cache_shape[0]), self._max_rows), length)

@@ -88,6 +88,7 @@ class GenerativeVerifier:
         self._sampler = open_sampler(
             model.eval().requires_grad_(False),
             tokenizer,
+            leaves_room=True,  # it may score while a prover is trained
             max_new_tokens=settings.max_new_tokens,
             temperature=settings.temperature,
             prompts_per_batch=prompts_per_batch,

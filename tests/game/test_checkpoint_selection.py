@@ -17,6 +17,8 @@ from pvg_hf.models.prover_model import load_prover
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.static_sampler import StaticSampler
+from pvg_hf.trainers.common.grpo import SampledGRPOTrainer
 from tests.support.game_runs import prover_steps
 from tests.support.own_rules import scaled_score
 from tests.support.recall_task import write_solution
@@ -237,3 +239,34 @@ def test_the_threshold_is_chosen_by_the_labels_of_the_recipe(labels, play_phase)
         assert recorded["verifier/observed/heldout_pair_accuracy"] == pair_accuracy(rows.assign(correct=correct)).value
     else:
         assert "verifier/observed/heldout_pair_accuracy" not in recorded
+
+
+@pytest.fixture
+def static_samplers(monkeypatch):
+    """Samples with a static cache where weights are not sharded, as on a GPU. Lists the samplers that were made."""
+    made: list[StaticSampler] = []
+
+    class Listed(StaticSampler):
+        def __init__(self, *args, **settings):
+            super().__init__(*args, **settings)
+            made.append(self)
+
+    monkeypatch.setattr("pvg_hf.sampling.engine_choice.StaticSampler", Listed)
+    monkeypatch.setattr(
+        "pvg_hf.sampling.engine_choice.choose_sampler",
+        lambda model, *, is_sharded=False: (Sampler if is_sharded else Listed, ""),
+    )
+    return made
+
+
+def test_training_and_selection_share_a_cache_that_leaves_room(play_phase, static_samplers):
+    folder = play_phase("prover", 0, prover__max_steps=2, prover__eval_steps=1)
+    assert len(heldout_lines(folder)) == 2
+    assert [sampler.leaves_room for sampler in static_samplers] == [True]
+
+
+def test_a_prover_with_sharded_weights_is_judged_without_a_static_cache(play_phase, static_samplers, monkeypatch):
+    monkeypatch.setattr(SampledGRPOTrainer, "is_sharded", True)
+    folder = play_phase("prover", 0, prover__max_steps=1)
+    assert len(heldout_lines(folder)) == 1
+    assert static_samplers == []

@@ -1,6 +1,8 @@
 """Sampling by `generate` with a static cache, on a CPU and mostly not compiled."""
 
+import gc
 import logging
+import weakref
 
 import pytest
 import torch
@@ -143,6 +145,29 @@ def compiled(monkeypatch):
     config._compile_all_devices = True
     monkeypatch.setattr(StaticSampler, "compile_config", config)
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def _no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("compiled", "_no_collector")
+@pytest.mark.parametrize("is_same", [True, False], ids=["of the same sampler", "of a sampler that is gone"])
+def test_an_earlier_cache_is_released_before_a_new_one_is_made(prover, is_same):
+    """Compilation leaves references in circles to what it has traced, here without the time of a compiler."""
+    StaticSampler.compile_config.backend, StaticSampler.compile_config.mode = "eager", None
+    uniforms = torch.rand(2, MAX_NEW_TOKENS, dtype=torch.float64)
+    sampler = StaticSampler(*prover, max_new_tokens=MAX_NEW_TOKENS)
+    sampler.sample_ids([[7] * 5] * 2, uniforms)
+    keys = weakref.ref(sampler._cache.layers[0].keys)
+    if not is_same:
+        sampler = StaticSampler(*prover, max_new_tokens=MAX_NEW_TOKENS)
+    sampler.sample_ids([[7] * 200] * 2, uniforms)
+    assert keys() is None
 
 
 @pytest.mark.usefixtures("compiled")

@@ -38,6 +38,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
             writer += write_solutions(context, output / pool_file(role), jobs, sampler, scorer, labels)
             test = WriteJob("test", role, round_index, mint.test_solutions_per_problem)
             writer += write_solutions(context, output / pool_test_file(role), [test], sampler, scorer)
+            del sampler  # before the next prover is loaded, since its cache takes most of a GPU
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
     sampler = (

@@ -129,7 +129,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
                 render_chat(row["prompt"], self.processing_class, self.chat_template_kwargs)
 
     @property
-    def _is_sharded(self) -> bool:
+    def is_sharded(self) -> bool:
+        """Whether FSDP or DeepSpeed may have sharded the weights."""
         return self.is_fsdp_enabled or self.is_deepspeed_enabled
 
     @cached_property
@@ -140,7 +141,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         return open_sampler(
             self.model,
             self.processing_class,
-            is_sharded=self._is_sharded,
+            is_sharded=self.is_sharded,
+            leaves_room=True,
             max_new_tokens=self.max_completion_length,
             temperature=self.temperature,
             top_p=self.top_p,
@@ -171,7 +173,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
         if self.sampler is None:
-            with kept_base(self.model) if self.use_vllm and not self._is_sharded else nullcontext():
+            with kept_base(self.model) if self.use_vllm and not self.is_sharded else nullcontext():
                 return super()._generate_single_turn(
                     prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
                 )
