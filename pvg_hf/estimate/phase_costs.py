@@ -196,6 +196,8 @@ def _selection(amounts: Amounts, sizes: Sizes, held: float) -> Work:
     config = amounts.recipe.prover
     num_problems = min(config.eval_problems, amounts.num_problems("prover_heldout"))
     once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"], held)
+    if is_compiled(amounts):
+        once = replace(once, memory=0)  # it is written in the cache that stays for training
     once += _scoring(amounts, sizes, num_problems * config.eval_samples)
     return once * (
         1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)

@@ -73,6 +73,14 @@ def test_without_a_gpu_nothing_is_resolved(amounts_of, phase):
     assert fit_to_memory(replace(amounts, memory=1), SIZES, phase) is amounts.recipe
 
 
+def test_the_cache_of_selection_is_that_of_training(amounts_of):
+    """Selection would fill the memory that training leaves, so that even the smallest micro-batch would seem too large."""
+    many = amounts_of("prover.eval_samples=1000", "verifier.tokens_per_batch=1")
+    few = amounts_of("prover.eval_samples=1", "verifier.tokens_per_batch=1")
+    peaks = [PHASE_COSTS["prover"].work(on_gpu(amounts, 10**8), DEEP).memory for amounts in (many, few)]
+    assert peaks[0] == peaks[1]
+
+
 def test_a_micro_batch_divides_the_step_of_a_process(amounts_of):
     amounts = amounts_of("prover.prompts_per_step=3", "prover.num_generations=4")
     chosen = fit_to_memory(on_gpu(amounts, 1), SIZES, "prover").prover
