@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+from accelerate.data_loader import BatchSamplerShard, DataLoaderShard
 from datasets import Dataset
 from torch.utils.data import Sampler
 
@@ -38,7 +39,8 @@ class SortedStepSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; the dataloader calls this before each epoch."""
-        self.order.set_epoch(epoch)
+        if hasattr(self.order, "set_epoch"):  # torch's own samplers do not depend on it
+            self.order.set_epoch(epoch)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -49,6 +51,18 @@ class SortedStepSampler(Sampler[int]):
             pairs = self.dataset[step]
             lengths = [max(map(len, pair)) for pair in zip(pairs["chosen_ids"], pairs["rejected_ids"], strict=True)]
             yield from (row for _, row in sorted(zip(lengths, step, strict=True), key=lambda pair: -pair[0]))
+
+
+def sort_steps(dataloader: DataLoaderShard, dataset: Dataset, step_size: int) -> None:
+    """
+    Sort the pairs of each step by length, as [`SortedStepSampler`] does with the order that accelerate has prepared.
+
+    All processes have the same order, and each takes its own batches of it.
+    """
+    batches = dataloader.batch_sampler
+    if isinstance(batches, BatchSamplerShard):
+        batches = batches.batch_sampler
+    dataloader.set_sampler(SortedStepSampler(batches.sampler, dataset, step_size))
 
 
 def mark_step(batches: Sequence[dict[str, Any]]) -> None:

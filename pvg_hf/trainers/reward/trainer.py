@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.data_loader import get_sampler
 from accelerate.logging import get_logger
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
@@ -54,7 +53,7 @@ from pvg_hf.trainers.reward.invariance import (
 )
 from pvg_hf.trainers.reward.loss import centring, clean_labels, injected_labels, order_by_label, pair_loss
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
-from pvg_hf.trainers.reward.micro_batches import SortedStepSampler, loss_of_part, mark_step
+from pvg_hf.trainers.reward.micro_batches import loss_of_part, mark_step, sort_steps
 
 logger = get_logger(__name__)
 
@@ -198,9 +197,7 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
     def get_train_dataloader(self):
         dataloader = super().get_train_dataloader()
         if self.args.gradient_accumulation_steps > 1 and isinstance(self.train_dataset, Dataset):
-            # Around the sampler that accelerate has chosen, which gives all processes the same order.
-            order = SortedStepSampler(get_sampler(dataloader), self.train_dataset, self._step_size)
-            dataloader.set_sampler(order)
+            sort_steps(dataloader, self.train_dataset, self._step_size)
         return dataloader
 
     def get_batch_samples(self, *args, **kwargs):

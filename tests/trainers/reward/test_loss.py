@@ -4,10 +4,14 @@ import math
 
 import pytest
 import torch
+from accelerate.data_loader import prepare_data_loader
+from datasets import Dataset
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from transformers import TrainerCallback
 
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.loss import noisy_labels, pair_loss
+from pvg_hf.trainers.reward.micro_batches import sort_steps
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 from tests.support.verifier_training import keys_of, llama, softplus, text_pairs, token_pairs, verifier_trainer
 
@@ -197,6 +201,33 @@ def test_pairs_of_a_step_are_sorted_by_length_before_they_are_divided(tmp_path, 
     assert whole != steps[1]
     assert [sorted(step) for step in whole] == [sorted(step) for step in steps[1]]
     assert [sorted(widths[i : i + 4], reverse=True) for i in (0, 4)] == [widths[:4], widths[4:]]
+
+
+@pytest.mark.parametrize("order", [SequentialSampler, RandomSampler], ids=["in a fixed order", "in random order"])
+def test_two_processes_share_the_sorted_pairs_of_a_step(order):
+    lengths = [3, 9, 5, 7, 2, 8, 4, 6, 1, 12, 11, 10, 16, 13, 15, 14]
+    pairs = Dataset.from_dict({"chosen_ids": [[5] * length for length in lengths], "rejected_ids": [[5]] * 16})
+    batches = []
+    for process in range(2):
+        loader = prepare_data_loader(
+            DataLoader(range(16), batch_size=2, sampler=order(range(16))),
+            num_processes=2,
+            process_index=process,
+            use_seedable_sampler=True,
+            data_seed=0,
+            put_on_device=False,
+        )
+        sort_steps(loader, pairs, step_size=8)
+        loader.set_epoch(1)
+        batches.append([[lengths[row] for row in batch.tolist()] for batch in loader])
+    for step in (slice(0, 2), slice(2, 4)):
+        taken = [
+            length
+            for at_once in zip(*(of_process[step] for of_process in batches), strict=True)
+            for length in sum(at_once, [])
+        ]
+        assert taken == sorted(taken, reverse=True)
+        assert len(set(taken)) == 8
 
 
 def test_a_loss_that_is_not_finite_stops_training(tmp_path, words):
