@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from trl import GRPOConfig
+
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 from pvg_hf.estimate.amounts import Amounts, TextLengths
 from pvg_hf.estimate.phase_costs import PHASE_COSTS, Sizes
 
@@ -40,10 +42,11 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     if phase not in LEARNERS or not amounts.hardware.has_gpu:
         return amounts.recipe
     longest = replace(amounts, lengths=_longest(amounts))
+    available = USED_SHARE * amounts.memory * (1 - _vllm_share(amounts.recipe.prover) if phase == "prover" else 1)
     choices = list(_choices(amounts, phase, most))
     for settings in choices:
         recipe = _with(amounts.recipe, phase, settings)
-        if PHASE_COSTS[phase].work(replace(longest, recipe=recipe), sizes).memory <= USED_SHARE * amounts.memory:
+        if PHASE_COSTS[phase].work(replace(longest, recipe=recipe), sizes).memory <= available:
             return recipe
     return _with(amounts.recipe, phase, choices[-1])
 
@@ -85,6 +88,14 @@ def _sizes(config: PlayerConfig, share: int, most: int) -> list[int]:
 
 def _with(recipe: Recipe, player: str, settings: dict[str, Any]) -> Recipe:
     return replace(recipe, **{player: replace(recipe.player(player), **settings)})
+
+
+def _vllm_share(prover: ProverConfig) -> float:
+    """Share of the memory that vLLM takes in the prover's process: each training starts an engine of its own."""
+    if prover.generation != "vllm_colocate":
+        return 0.0
+    of_engine = prover.trainer.get("vllm_gpu_memory_utilization", GRPOConfig.vllm_gpu_memory_utilization)
+    return min(1.0, of_engine * prover.num_trainings)
 
 
 def _longest(amounts: Amounts) -> TextLengths:

@@ -228,7 +228,8 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
     Run a phase, with the micro-batch that fits in memory.
 
     If memory runs out all the same, the phase goes on from its last checkpoint with half the micro-batch. Several
-    processes cannot do that together, so that they end, and do it when they are started again.
+    processes cannot do that together, and vLLM or DeepSpeed would still hold memory or shards, so that these end, and do
+    it when they are started again.
 
     Returns:
         `tuple[PhaseContext, str]`: the context with the settings that were used, and the phase's summary.
@@ -247,7 +248,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
                 raise
             size = recipe.player(phase).micro_batch_size
             given.folder.log_event(OUT_OF_MEMORY, **_place(given), micro_batch_size=size)
-            if given.processes.num_processes > 1:
+            if given.processes.num_processes > 1 or _why_one_process_each(given.recipe) is not None:
                 raise
         logger.warning("Micro-batches of %d do not fit in memory; the phase continues with %d.", size, size // 2)
         del context  # outside the handler, because its traceback keeps the tensors alive

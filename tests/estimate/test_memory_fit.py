@@ -81,6 +81,20 @@ def test_the_cache_of_selection_is_that_of_training(amounts_of):
     assert peaks[0] == peaks[1]
 
 
+def test_vllm_leaves_less_memory(amounts_of):
+    def least(*overrides: str) -> float:
+        """Return the least memory, on a grid, with which activations are not recomputed."""
+        amounts = amounts_of("verifier.tokens_per_batch=1", *overrides)
+        grid = (1e5 * 1.02**number for number in range(1000))
+        return next(
+            size for size in grid if not fit_to_memory(on_gpu(amounts, size), DEEP, "prover").prover.recomputes
+        )
+
+    vllm, alone = "prover.generation=vllm_colocate", least()
+    assert least(vllm) > 1.2 * alone  # .3 of the memory is vLLM's by default
+    assert least(vllm, "prover.trainer={vllm_gpu_memory_utilization: 0.6}") > 2 * alone
+
+
 def test_a_micro_batch_divides_the_step_of_a_process(amounts_of):
     amounts = amounts_of("prover.prompts_per_step=3", "prover.num_generations=4")
     chosen = fit_to_memory(on_gpu(amounts, 1), SIZES, "prover").prover

@@ -42,6 +42,20 @@ def test_a_phase_goes_on_with_half_the_micro_batch_if_memory_runs_out(play_phase
     assert steps == [1, 2, 3]
 
 
+def test_a_process_that_cannot_train_twice_ends_and_its_next_start_halves(
+    play_phase, beginnings, fitting, monkeypatch
+):
+    """As with vLLM in the process, which keeps its memory until the process ends."""
+    fitting(4)
+    monkeypatch.setattr("pvg_hf.game.play._why_one_process_each", lambda recipe: "vLLM")
+    settings = {"verifier__pairs_per_step": 8, "verifier__max_steps": 3, "verifier__save_steps": 1}
+    with pytest.raises(OutOfMemory):
+        play_phase("verifier", 0, **settings)
+    assert [trainer.args.per_device_train_batch_size for trainer, _ in beginnings] == [8]
+    play_phase("verifier", 0, **settings)
+    assert [trainer.args.per_device_train_batch_size for trainer, _ in beginnings] == [8, 4]
+
+
 def test_an_explicit_micro_batch_is_not_halved(play_phase, fitting):
     fitting(2)
     with pytest.raises(OutOfMemory, match=r"`verifier\.micro_batch_size`"):

@@ -221,11 +221,8 @@ def test_two_processes_share_the_sorted_pairs_of_a_step(order):
         loader.set_epoch(1)
         batches.append([[lengths[row] for row in batch.tolist()] for batch in loader])
     for step in (slice(0, 2), slice(2, 4)):
-        taken = [
-            length
-            for at_once in zip(*(of_process[step] for of_process in batches), strict=True)
-            for length in sum(at_once, [])
-        ]
+        at_once = zip(*(of_process[step] for of_process in batches), strict=True)
+        taken = [length for both in at_once for batch in both for length in batch]
         assert taken == sorted(taken, reverse=True)
         assert len(set(taken)) == 8
 
