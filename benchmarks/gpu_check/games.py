@@ -21,6 +21,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds
 from pvg_hf.run.schedule import ROUND_PHASES
+from pvg_hf.sampling import Sampler
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLAYERS = ("prover", "verifier")
@@ -213,7 +214,7 @@ def _shortened(game: Game, run: "Run", players: Settings, work: Path, *, is_toy:
     settings |= (FEW if game.has_stand_ins else {}) | dict(game.settings) | (toy if is_toy else {})
     path = RECIPES / game.recipe
     if game.has_stand_ins:
-        batch = load_recipe(path).mint.problems_per_batch
+        batch = load_recipe(path).mint.problems_per_batch or Sampler.default_prompts_per_batch
         settings["split.max_test"] = settings.get("mint.problems_per_batch", batch)
         settings |= run.settings
     if game.has_stand_ins or is_toy:  # players that solve nothing

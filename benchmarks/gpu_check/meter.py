@@ -10,6 +10,7 @@ from transformers.trainer_callback import CallbackHandler
 from benchmarks.gpu_check.machine import synchronize
 from pvg_hf.core.stopwatch import Spent, TimeSplit, spent_so_far
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.static_sampler import StaticSampler
 from pvg_hf.scoring.batching import TokenBudget
 
 
@@ -26,8 +27,8 @@ class Meter:
         self.reset()
         _call_before(CallbackHandler, "on_step_begin", self._begin_step)
         _call_before(CallbackHandler, "on_step_end", self._end_step)  # checkpoints may be evaluated after it
-        for halving in (Sampler, TokenBudget):
-            _call_before(halving, "_halve", self._count_halving)
+        for halving, name in ((Sampler, "_halve"), (StaticSampler, "_shrink"), (TokenBudget, "_halve")):
+            _call_before(halving, name, self._count_halving)
 
     def reset(self) -> None:
         """Reset everything to the beginning of a phase."""

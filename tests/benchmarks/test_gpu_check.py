@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-from benchmarks.gpu_check import runner
+from benchmarks.gpu_check import games, runner
 from benchmarks.gpu_check.games import GAMES
 from benchmarks.gpu_check.meter import Meter
 from benchmarks.gpu_check.parts import OUT_OF_MEMORY, PARTS, Part
@@ -69,6 +69,14 @@ def test_stand_ins_are_kept_until_every_part_is_done(tmp_path, monkeypatch):
     assert (tmp_path / "out.work").exists()
     _run(tmp_path, *parts)
     assert not (tmp_path / "out.work").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, game in GAMES.items() if game.has_stand_ins])
+def test_full_sizes_make_a_recipe(name, tmp_path):
+    problems = {"task.path": make_problems(tmp_path / "problems", is_toy=False)}
+    for run in GAMES[name].runs(name):
+        recipe = games._shortened(GAMES[name], run, problems, tmp_path, is_toy=False)
+        assert recipe.split.max_test <= 64
 
 
 def test_no_part_starts_without_enough_time(tmp_path):
