@@ -33,6 +33,7 @@ FEW: Settings = {
     "split.verifier_share": 0.34,
     "split.heldout_share": 0.2,
     "split.stratify_by": "null",
+    "bootstrap.pilot_problems": 0,
     "data.correct_source": "dataset",
     "verifier.max_steps": 3,
     "prover.max_steps": 3,

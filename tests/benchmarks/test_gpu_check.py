@@ -21,6 +21,7 @@ from benchmarks.gpu_check.stand_ins import CONFIGS, make_problems, published_set
 from benchmarks.gpu_check.table import describe
 from pvg_hf import load_recipe
 from pvg_hf.core.stopwatch import Spent
+from pvg_hf.game.pilot import has_pilot
 from tests.support.scripted_parts import Scripted, make_part
 
 REPOSITORY = Path(__file__).parents[2]
@@ -77,6 +78,7 @@ def test_full_sizes_make_a_recipe(name, tmp_path):
     for run in GAMES[name].runs(name):
         recipe = games._shortened(GAMES[name], run, problems, tmp_path, is_toy=False)
         assert recipe.split.max_test <= 64
+        assert not has_pilot(recipe)  # it would stop a game with random weights
 
 
 def test_no_part_starts_without_enough_time(tmp_path):
