@@ -140,6 +140,7 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
+        self._is_answered.clear()  # a pilot may have listened before
         previous = {number: signal.signal(number, self._catch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self

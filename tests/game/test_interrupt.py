@@ -355,6 +355,18 @@ def test_second_ctrl_c_interrupts_at_once(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_work_is_abandoned_in_a_game_that_follows_a_pilot(monkeypatch):
+    """Both listen with the same request."""
+    monkeypatch.setattr(interrupt, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
+    stop = StopRequest()
+    with stop.listening():
+        pass
+    with pytest.raises(GameInterrupted), stop.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+
 def test_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest().listening():
