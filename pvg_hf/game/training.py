@@ -312,6 +312,8 @@ class StopCallback(TrainerCallback):
         self.has_stopped = True
         control.should_training_stop = True
         control.should_save = self.is_resumable and can_resume
+        if control.should_save and not control.should_evaluate:
+            self.stop.allow_time()  # the checkpoint is written next, and half of one is of no use
 
 
 def _get_random_states() -> tuple:

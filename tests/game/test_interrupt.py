@@ -8,15 +8,18 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from transformers import TrainerControl, TrainerState
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import interrupt
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.game.training import StopCallback
 from pvg_hf.run.file_names import PHASE_RECORD
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of
@@ -365,6 +368,22 @@ def test_work_is_abandoned_in_a_game_that_follows_a_pilot(monkeypatch):
     with pytest.raises(GameInterrupted), stop.listening():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
+
+
+@pytest.mark.parametrize(("is_resumable", "is_abandoned"), [(True, False), (False, True)])
+def test_the_checkpoint_of_a_stop_is_not_abandoned(is_resumable, is_abandoned, monkeypatch):
+    """Large weights may take longer to write than the time that a step has to end."""
+    monkeypatch.setattr(interrupt, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
+    with suppress(GameInterrupted), StopRequest().listening() as stop:
+        callback, control = StopCallback(stop, is_resumable=is_resumable), TrainerControl()
+        os.kill(os.getpid(), signal.SIGTERM)
+        callback.on_step_end(None, TrainerState(global_step=1, max_steps=5), control)
+        assert (control.should_save, control.should_training_stop) == (is_resumable, True)
+        time.sleep(0.5)  # in place of the writing
+        assert not is_abandoned
+        return
+    assert is_abandoned
 
 
 def test_signal_handlers_are_restored():
