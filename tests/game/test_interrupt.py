@@ -365,9 +365,14 @@ def test_work_is_abandoned_in_a_game_that_follows_a_pilot(monkeypatch):
     stop = StopRequest()
     with stop.listening():
         pass
-    with pytest.raises(GameInterrupted), stop.listening():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
+
+    def play_on() -> None:
+        with stop.listening():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    with pytest.raises(GameInterrupted):
+        play_on()
 
 
 @pytest.mark.parametrize(("is_resumable", "is_abandoned"), [(True, False), (False, True)])
