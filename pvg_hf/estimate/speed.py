@@ -108,6 +108,7 @@ CARDS = {
         # GeForce: 512 operations in half precision, 256 in float32. NVIDIA's whitepapers of Ampere GA102, Ada and RTX Blackwell.
         Card("rtx3060", 11.6, 25.5, 12.7, 360),  # 28 SMs at 1.777 GHz, 192 bit x 15 Gbit/s
         Card("rtx3090", 23.6, 71.2, 35.6, 936),  # 82 SMs at 1.695 GHz, 384 bit x 19.5 Gbit/s
+        Card("rtx4060", 7.6, 30.2, 15.1, 272),  # 24 SMs at 2.46 GHz, 128 bit x 17 Gbit/s
         Card("rtx4080", 15.6, 97.5, 48.7, 717),  # 76 SMs at 2.505 GHz, 256 bit x 22.4 Gbit/s
         Card("rtx4090", 23.5, 165.2, 82.6, 1008),  # 128 SMs at 2.52 GHz, 384 bit x 21 Gbit/s
         Card("rtx5090", 31.4, 209.5, 104.8, 1792),  # 170 SMs at 2.407 GHz, 512 bit x 28 Gbit/s
