@@ -68,7 +68,8 @@ def run_pilot(recipe: Recipe) -> int:
     try:
         folder = play(recipe, only_pilot=True)
     except GameInterrupted:
-        sys.stderr.write("Stopped; nothing of the pilot is kept.\n")
+        logger.warning("Stopped; nothing of the pilot is kept.")
+        gc.freeze()  # as in `run_game`
         return INTERRUPTED
     pilot = Pilot(recipe, folder.read_pilot()["rows"])
     if PartialState().is_main_process:

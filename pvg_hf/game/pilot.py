@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from accelerate import PartialState
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -61,8 +62,10 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
     rows = _read_rows(folder, settings)
     if rows is None:
         rows = _sample(recipe, folder, problems, stop)
-        if PhaseContext(recipe, folder, PhaseKey("pilot"), problems, stop).processes.is_main_process:
+        processes = PartialState()
+        if processes.is_main_process:
             write_json(folder.pilot, seal({"settings": settings, "rows": rows}))
+        processes.wait_for_everyone()  # all may read it from here on
     return Pilot(recipe, rows)
 
 
