@@ -104,6 +104,7 @@ def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play
 
     def note_rows(model, tokenizer, rows, settings, callbacks):
         shown.extend(rows)
+        return [{"num_tokens": 0}]
 
     monkeypatch.setattr("pvg_hf.game.watchdogs.BATCH_SIZE", 1)
     monkeypatch.setattr("pvg_hf.game.training.fine_tune", note_rows)
