@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
     page = open_page(f"{app}/rounds")
-    expect(page.locator("#figures img")).to_have_count(5)
+    expect(page.locator("#figures img")).to_have_count(6)
     expect(page.locator("#figures table tbody tr")).to_have_count(
         sum(key not in ONLY_IF_KNOWN for _, key, *_ in ROUND_COLUMNS)
     )

@@ -4,6 +4,7 @@ import cProfile
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,8 +126,9 @@ def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checke
     assert "`prover.reward_correction` assumes" not in plan
 
 
-def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values):
-    """The verifier has 128 billion weights, nearly all of them in its embedding."""
+def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values, monkeypatch):
+    """The verifier has 128 billion weights, nearly all of them in its embedding, and the disk has room for them."""
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10**15))
     sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
     values["verifier"]["warmup"] = {"max_steps": 1}

@@ -12,6 +12,7 @@ from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game import pool_scores
+from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
 from pvg_hf.game.reevaluation import evaluate_again
 from pvg_hf.run.file_names import POOL_SCORES
@@ -81,7 +82,7 @@ def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game,
         return score(processes, scorer, rows)
 
     monkeypatch.setattr(pool_scores, "_score_shared", fail_in_the_third)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(GameInterrupted):
         play(load_recipe(game()))
     play(load_recipe(game()))
     assert scored == [-1, 0, 1, 1]  # the third again, and none of the first two
