@@ -17,6 +17,8 @@ from pvg_hf.run.schedule import PhaseKey
 class KeptValues:
     """A tracker that keeps what it is sent."""
 
+    name = "kept"
+
     def __init__(self):
         self.values: dict[str, Any] = {}
 
