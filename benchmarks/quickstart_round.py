@@ -14,65 +14,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from functools import wraps
+from functools import reduce
 from pathlib import Path
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
 CHANGES = ["num_rounds=1", "stopping.rule=max_steps", "logging.progress=false"]
 
 
-class Stopwatch:
-    """Measures seconds by kind of work; the time of nested calls of another kind counts only for that kind."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._open: list[str] = []
-        self._since = 0.0
-
-    def watch(self, owner: type, name: str, kind: str) -> None:
-        """Time every call of a method."""
-        method = getattr(owner, name)
-
-        @wraps(method)
-        def timed(*args, **kwargs):
-            return self._timed(kind, lambda: method(*args, **kwargs))
-
-        setattr(owner, name, timed)
-
-    def _timed(self, kind: str, run: Callable[[], object]) -> object:
-        self._book()
-        self._open.append(kind)
-        try:
-            return run()
-        finally:
-            self._book()
-            self._open.pop()
-
-    def _book(self) -> None:
-        now = time.perf_counter()
-        if self._open:
-            self.seconds[self._open[-1]] = self.seconds.get(self._open[-1], 0.0) + now - self._since
-        self._since = now
-
-
 def play_ours(folder: Path) -> dict[str, float]:
-    from accelerate.optimizer import AcceleratedOptimizer
-    from transformers import Trainer
+    from pvg_hf import load_recipe, play
+    from pvg_hf.core.stopwatch import OTHER, add_splits
+    from pvg_hf.run.read import load_run
 
-    from pvg_hf import VerifierScorer, load_recipe, play
-    from pvg_hf.sampling import Sampler
-
-    watch = Stopwatch()
-    watch.watch(Sampler, "sample_ids", "generation")
-    watch.watch(VerifierScorer, "__call__", "scoring")
-    watch.watch(Trainer, "training_step", "training")
-    watch.watch(AcceleratedOptimizer, "step", "training")
     recipe = load_recipe(RECIPE, [*CHANGES, f"output_dir={folder}"])
     start = time.perf_counter()
-    play(recipe)
+    run = play(recipe)
     total = time.perf_counter() - start
-    return {"seconds": total, **watch.seconds, "else": total - sum(watch.seconds.values())}
+    split = reduce(add_splits, load_run(run.root).phase_splits().values())
+    seconds = {kind: spent.seconds for kind, spent in split.items() if kind != OTHER}
+    return {"seconds": total, **seconds, OTHER: total - sum(seconds.values())}
 
 
 def play_glued(folder: Path) -> dict[str, float]:

@@ -44,7 +44,7 @@ class Meter:
 
     @property
     def later_steps(self) -> TimeSplit:
-        """What was spent from the end of the first step to that of the last; empty for fewer than two steps."""
+        """Time split from the end of the first step to that of the last; empty for fewer than two steps."""
         if len(self._splits) < 2:
             return {}
         first, last = self._splits[0], self._splits[-1]

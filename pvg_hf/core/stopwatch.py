@@ -19,7 +19,7 @@ UNKNOWN = "unknown"  # a start that was killed, whose split is lost
 KINDS = (WRITING, GRADING, SCORING, TRAINING, EVALUATING, OTHER, UNKNOWN)
 
 PAST_PARTICIPLES = {WRITING: "written", SCORING: "scored", TRAINING: "trained"}
-"""What happens to a token, by the kinds of work with tokens of one sort."""
+"""Participles that describe a token, such as `written`, by the kind of work."""
 
 SMALL = 0.005  # shares below this are not shown
 
@@ -27,7 +27,7 @@ SMALL = 0.005  # shares below this are not shown
 @dataclass(frozen=True)
 class Spent:
     """
-    What was spent on a kind of work.
+    Time, tokens and operations of a kind of work.
 
     Args:
         seconds (`float`):
@@ -64,7 +64,7 @@ class Stopwatch:
 
     Attributes:
         split (`dict[str, Spent]`):
-            What was spent by kind of work, up to the last change of the kind.
+            Time, tokens and operations by kind of work, up to the last change of the kind.
     """
 
     def __init__(self):
@@ -144,7 +144,7 @@ def spent_so_far() -> TimeSplit:
 
 
 def add_splits(first: TimeSplit, second: TimeSplit) -> TimeSplit:
-    """Add what two parts of a phase have spent."""
+    """Add the time splits of two parts of a phase."""
     return {kind: first.get(kind, Spent()) + second.get(kind, Spent()) for kind in KINDS if kind in first | second}
 
 

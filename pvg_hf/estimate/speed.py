@@ -138,7 +138,7 @@ _WORDS = r"nvidia|geforce|tesla|rtx(?= a)|sxm\d?|(?<=a100-)pcie|(?<=a100 80gb )p
 def card_of_device(device_name: str) -> Card | None:
     """Find a card by the name that its driver reports, e.g. `NVIDIA H100 80GB HBM3`; `None` for another model."""
     name = re.sub(_WORDS, "", device_name.lower())
-    for text in (name, re.sub(r"\d+ ?gb", "", name)):  # only the A100's versions are told apart by their memory
+    for text in (name, re.sub(r"\d+ ?gb", "", name)):  # only versions of the A100 differ in their memory alone
         plain = re.sub(r"[^a-z0-9]", "", text)
         for known, card in CARDS.items():
             if re.sub(r"[^a-z0-9]", "", known) == plain:

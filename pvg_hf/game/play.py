@@ -227,7 +227,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
     """
     Run a phase, with the micro-batch that fits in memory.
 
-    If memory runs out all the same, the phase goes on from its last checkpoint with half the micro-batch. Several
+    If memory runs out all the same, the phase continues from its last checkpoint with half the micro-batch. Several
     processes cannot do that together, and vLLM or DeepSpeed would still hold memory or shards, so that these end, and do
     it when they are started again.
 

@@ -216,7 +216,7 @@ def _table(phases: list[PhaseStatus]) -> Iterator[str]:
 
 
 def _time_table(phases: list[PhaseStatus]) -> Iterator[str]:
-    """What the time of each finished phase was spent on."""
+    """Describe the time split of each finished phase."""
     for number, phase in enumerate(phase for phase in phases if phase.spending):
         if not number:
             yield from ("", "What the time was spent on")

@@ -142,7 +142,7 @@ class RunData:
         return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
 
     def phase_splits(self) -> dict[tuple[int, str], TimeSplit]:
-        """What the time of each finished phase was spent on, with keys as for [`phase_seconds`]; phases of older versions are missing."""
+        """Time split of each finished phase, with keys as for [`phase_seconds`]; phases of older versions are missing."""
         found = ((event, read_split(event.get("split"))) for event in self.finished_phases)
         return {(_round_of(event), event["phase"]): split for event, split in found if split}
 

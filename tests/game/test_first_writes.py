@@ -1,4 +1,4 @@
-"""What phases do at their end is tried before the first one, with tiny data."""
+"""Tests of the tiny checkpoint and report that are written before the first phase."""
 
 import errno
 import os

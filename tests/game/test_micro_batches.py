@@ -45,7 +45,7 @@ def test_a_phase_goes_on_with_half_the_micro_batch_if_memory_runs_out(play_phase
 def test_a_process_that_cannot_train_twice_ends_and_its_next_start_halves(
     play_phase, beginnings, fitting, monkeypatch
 ):
-    """As with vLLM in the process, which keeps its memory until the process ends."""
+    """vLLM keeps its memory until the process ends, so that no smaller micro-batch is tried."""
     fitting(4)
     monkeypatch.setattr("pvg_hf.game.play._why_one_process_each", lambda recipe: "vLLM")
     settings = {"verifier__pairs_per_step": 8, "verifier__max_steps": 3, "verifier__save_steps": 1}

@@ -1,4 +1,4 @@
-"""The pilot before a game, on tasks that grade as they are told."""
+"""Tests of the pilot before a game, on tasks whose grades are fixed."""
 
 import pytest
 
@@ -14,7 +14,7 @@ NUM_PROBLEMS = 6
 
 @pytest.fixture
 def graded(game):
-    """A recipe of a game whose task grades as it is told."""
+    """Return the recipe of a game whose task gives fixed grades."""
 
     def make(how: str, **changes):
         options = {"graded": how, "num_train": 40, "num_test": 4}
@@ -97,8 +97,8 @@ def test_a_damaged_pilot_is_run_again(graded):
 
 def test_the_pilot_alone_is_printed(graded, capsys):
     assert run_pilot(graded("half")) == 0
-    told = capsys.readouterr().out
-    assert all(part in told for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
+    printed = capsys.readouterr().out
+    assert all(part in printed for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
     assert not RunFolder.of(graded("half")).recipe.exists()
     with pytest.raises(ValueError, match="sneaky: 0 of 6"):
         run_pilot(graded("all"))

@@ -11,7 +11,6 @@ from scipy import stats
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.sampling.drawing import EXACT_VOCABULARY, draw_tokens, make_warpers
 
@@ -25,11 +24,8 @@ MAX_NEW_TOKENS = 6
 
 
 @pytest.fixture
-def prover(tiny_prover):
-    """A tiny prover for which a third of the vocabulary ends a solution, so that rows end at different times."""
-    model, tokenizer = load_prover(tiny_prover)
-    model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(5, len(tokenizer), 3)]
-    return model, tokenizer
+def prover(ending_prover):
+    return ending_prover(every=3)
 
 
 def _rngs(prompts=PROMPTS, num_samples: int = 1):

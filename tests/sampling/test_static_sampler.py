@@ -11,7 +11,6 @@ from transformers import CompileConfig
 
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stop_checks import stoppable
-from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engine_choice import choose_generation, choose_sampler
 from pvg_hf.sampling.static_sampler import StaticSampler
@@ -25,11 +24,8 @@ MAX_NEW_TOKENS = 12
 
 
 @pytest.fixture
-def prover(tiny_prover):
-    """A tiny prover for which a tenth of the vocabulary ends a solution, so that rows end at different times."""
-    model, tokenizer = load_prover(tiny_prover)
-    model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(5, len(tokenizer), 10)]
-    return model, tokenizer
+def prover(ending_prover):
+    return ending_prover(every=10)
 
 
 def _sample(sampler: Sampler, num_samples: int = 5):
@@ -42,7 +38,7 @@ def _sample(sampler: Sampler, num_samples: int = 5):
     "settings", [{}, {"temperature": 0.7, "top_k": 9, "top_p": 0.9, "min_p": 0.01, "repetition_penalty": 1.2}]
 )
 def test_rows_are_those_of_the_loop(prover, rows_at_once, settings):
-    """With few rows at once, rows continue in later calls."""
+    """Rows that do not end in one call, as with few rows at once, continue in later ones."""
     settings = {"max_new_tokens": MAX_NEW_TOKENS, **settings}
     static = StaticSampler(*prover, **settings)
     static._max_rows = rows_at_once

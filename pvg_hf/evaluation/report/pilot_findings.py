@@ -118,7 +118,7 @@ class Pilot:
         return reasons
 
     def advice(self) -> list[str]:
-        """What to change, one item for each thing that looks bad."""
+        """List changes of the recipe that would help, one for each weakness that was found."""
         judged = [row for row in self.rows if row["role"] in self.needed()]
         failed = {
             outcome: [row for row in judged if row["outcome"] == outcome]

@@ -135,7 +135,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
 
     @cached_property
     def sampler(self) -> Sampler | None:
-        """What writes completions; `None` if TRL does. It is made when the model is on its device."""
+        """Sampler of the completions; `None` if TRL samples them. It is made when the model is on its device."""
         if not samples_plainly(self.args):
             return None
         return open_sampler(

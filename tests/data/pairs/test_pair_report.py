@@ -77,8 +77,8 @@ def test_metrics_are_flat():
     ids=["no correct", "no incorrect", "cut", "no answer", "no label", "other rounds", "empty"],
 )
 def test_the_error_for_no_pairs_has_a_remedy(counts, parts):
-    told = PairReport(num_pairs=0, num_problems=0, **counts).explain_failure()
-    assert [part for part in parts if part not in told] == []
+    message = PairReport(num_pairs=0, num_problems=0, **counts).explain_failure()
+    assert [part for part in parts if part not in message] == []
 
 
 def test_the_error_for_too_few_pairs_counts_what_is_missing():
@@ -91,8 +91,10 @@ def test_the_error_for_too_few_pairs_counts_what_is_missing():
         unfilled=6,
         without_pair={"no_correct": 8},
     )
-    told = str(TooFewPairsError(report, " 5 are needed."))
-    assert "Only 3 pairs" in told
-    assert "Of 10 problems 2 have a pair, 8 have no correct solution" in told
-    assert "6 places for solutions stay empty (9 for want of correct ones, 1 for want of incorrect ones; other" in told
-    assert told.endswith(" 5 are needed.")
+    message = str(TooFewPairsError(report, " 5 are needed."))
+    assert "Only 3 pairs" in message
+    assert "Of 10 problems 2 have a pair, 8 have no correct solution" in message
+    assert (
+        "6 places for solutions stay empty (9 for want of correct ones, 1 for want of incorrect ones; other" in message
+    )
+    assert message.endswith(" 5 are needed.")

@@ -138,11 +138,11 @@ def test_examples_are_of_different_roles():
 
 def test_the_description_shows_counts_lengths_and_texts():
     text = "\n".join(f"line {number}" for number in range(20)) + "\nthe end \x1b[2J"
-    told = pilot(base={CORRECT: 3, WRONG: 1, CUT: 4}, solution=text).describe()
-    (line,) = (line for line in told.splitlines() if line.startswith("base "))
+    printed = pilot(base={CORRECT: 3, WRONG: 1, CUT: 4}, solution=text).describe()
+    (line,) = (line for line in printed.splitlines() if line.startswith("base "))
     assert " ".join(line.split()) == "base 3 (38 %) 1 (12 %) 0 (0 %) 4 (50 %) 50 50"
-    assert "  | line 0\n" in told
-    assert "line 9\n" not in told  # the middle of a long text is left out
-    assert "\x1b" not in told
-    assert all(len(line) <= 80 for line in told.splitlines())
-    assert Role.SNEAKY in told
+    assert "  | line 0\n" in printed
+    assert "line 9\n" not in printed  # the middle of a long text is left out
+    assert "\x1b" not in printed
+    assert all(len(line) <= 80 for line in printed.splitlines())
+    assert Role.SNEAKY in printed

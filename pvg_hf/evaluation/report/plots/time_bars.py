@@ -1,4 +1,4 @@
-"""What each phase spent its time on: a stacked bar per phase."""
+"""Bar chart of the time split of each phase."""
 
 from pvg_hf.core.stopwatch import (
     EVALUATING,
