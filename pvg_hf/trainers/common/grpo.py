@@ -206,6 +206,9 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         self._logprobs = found[0].detach()
         return found
 
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args, **kwargs):
+        return super().compute_loss(model, trim_padding(inputs), *args, **kwargs)
+
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
         num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
         count_tokens(num_tokens, self._training_flops)
@@ -242,6 +245,36 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         self.log_completions = writes_completions and len(self._logs["prompt"]) > 0
         super().log(logs, start_time)
         self.log_completions = writes_completions
+
+
+def trim_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Leave out the columns of a micro-batch in which every row is padded.
+
+    TRL pads all micro-batches of a generation batch to its longest prompt and completion. No loss depends on padding.
+
+    Args:
+        batch (`Mapping`):
+            `prompt_ids` and `prompt_mask`, `(rows, prompt tokens)`, padded on the left; `completion_ids`,
+            `completion_mask` and other tensors of `(rows, completion tokens)`, padded on the right.
+    """
+    prompt, completion = batch["prompt_mask"], batch["completion_mask"]
+    start = prompt.shape[1] - _widest(prompt.flip(1))
+    width, longest = completion.shape[1], _widest(completion)
+
+    def trim(name: str, value: Any) -> Any:
+        if name in ("prompt_ids", "prompt_mask"):
+            return value[:, start:]
+        is_by_token = isinstance(value, torch.Tensor) and value.dim() == 2 and value.shape[1] == width
+        return value[:, :longest] if is_by_token else value
+
+    return {name: trim(name, value) for name, value in batch.items()}
+
+
+def _widest(mask: torch.Tensor) -> int:
+    """Number of columns up to the last one that any row uses, at least 1."""
+    used = mask.any(0).nonzero()
+    return int(used[-1]) + 1 if len(used) else 1
 
 
 def datasets_of(evaluation: Dataset | dict[str, Dataset] | None) -> list[Dataset]:
