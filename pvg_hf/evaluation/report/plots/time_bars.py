@@ -35,7 +35,7 @@ COLORS = {
     UNKNOWN: PALE,
 }
 HAS_WHITE_TEXT = {WRITING, TRAINING, EVALUATING}
-LABELLED = 0.03  # share of the longest bar from which a part is wide enough for its share
+LABELLED = 0.05  # share of the longest bar from which a part is wide enough for its share
 TERMS = {
     "writing, grading, scoring, training": "the prover samples, the task grades, the verifier scores, weights are updated.",
     "evaluating": "held-out evaluations inside the phase of a prover or verifier, with all that they write, grade and score.",
