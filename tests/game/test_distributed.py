@@ -137,13 +137,16 @@ def test_killed_in_a_prover_step_it_is_resumed_by_two_processes(
     assert continued == [checkpoint]
 
 
-def test_stopped_in_minting_each_process_keeps_its_batches(twofold, tmp_path, make_recipe, reference):
+def test_stopped_in_minting_finished_batches_are_kept(twofold, tmp_path, make_recipe, reference):
     folder, log = branch_off(reference, tmp_path, "round-000/mint"), tmp_path / "log.txt"
     order = {"recipe": make_recipe(tmp_path), "phase": "mint", "round_index": 0}
     moment = {"event": "os.rename", "pattern": r"batches/helpful-verifier-000000/0002\.parquet'"}
     assert start_two({**order, "signal": "SIGTERM", "to": "launcher", "moment": moment}, log).wait(timeout=300) != 0
     assert "GameInterrupted" in log.read_text()
     batches = folder.root / "pool" / ".round-000.partial" / "batches" / "helpful-verifier-000000"
-    assert {int(file.stem) % 2 for file in batches.glob("*.parquet")} == {0, 1}
-    assert start_two(order, log).wait(timeout=300) == 0, log.read_text()
+    # The first process writes batches 0 and 2; how far the second one is by then depends on the machine.
+    kept = {file.name: file.stat().st_mtime_ns for file in batches.glob("*.parquet")}
+    assert {"0000.parquet", "0002.parquet"} <= kept.keys()
+    moment = {"event": "os.rename", "pattern": rf"batches/helpful-verifier-000000/({'|'.join(kept)})'"}
+    assert start_two({**order, "signal": "SIGKILL", "moment": moment}, log).wait(timeout=300) == 0, log.read_text()
     check_same_so_far(folder, twofold["mint"])
