@@ -26,7 +26,7 @@ demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
 	ACCELERATE_USE_CPU=true $(BIN)/python scripts/run_rounds.py recipes/quickstart.yaml
 
 app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
-	$(BIN)/python -m space_app $(RUN)
+	$(BIN)/python -m pvg_hf.app $(RUN)
 
 test: install  ## What a contributor runs before a commit
 	$(PYTEST) -m 'not slow and not nightly and not gpu and not hub_live'
@@ -46,14 +46,14 @@ test-nightly: install  ## What CI leaves out: every recipe's game, damage of eve
 quality: install  ## Lint and formatting, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python scripts/write_reference.py --check
+	$(BIN)/python tools/write_reference.py --check
 
 style: install  ## Lint and formatting, mended where they can be
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 reference: install  ## Write the generated part of docs/recipes.md and the JSON Schema
-	$(BIN)/python scripts/write_reference.py
+	$(BIN)/python tools/write_reference.py
 
 benchmarks: install  ## Ratios of two things timed in one run, as JSON; two of them with PVG_GSM8K_DIR only
 	@mkdir -p build/benchmarks

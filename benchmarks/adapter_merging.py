@@ -44,7 +44,7 @@ Texts = list[tuple[list[int], list[int]]]  # tokens of prompts and of what follo
 def read_problems(number: int) -> list[tuple[str, str]]:
     """Questions and reference solutions."""
     sys.path.insert(0, str(Path(__file__).parents[1]))  # `benchmarks` is not part of the package
-    from benchmarks.gpu_check.stand_ins import make_problems
+    from tools.gpu_check.stand_ins import make_problems
 
     with tempfile.TemporaryDirectory() as folder:
         file = make_problems(Path(folder), is_toy="PVG_GSM8K_DIR" not in os.environ) / "train.jsonl"

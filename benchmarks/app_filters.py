@@ -25,8 +25,8 @@ import pandas as pd
 import yaml
 from datasets import Features, Value
 
-from pvg_hf.browse.index import Filter, Query
-from pvg_hf.browse.runs import OpenRun
+from pvg_hf.app.index import Filter, Query
+from pvg_hf.app.runs import OpenRun
 from pvg_hf.config import load_recipe
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.roles import GAME_ROLES
@@ -35,8 +35,8 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the app is not installed with the package
-from space_app.links import View
-from space_app.solutions_page import show
+from pvg_hf.app.links import View
+from pvg_hf.app.solutions_page import show
 
 COLUMNS = {**SOLUTION_COLUMNS, "difficulty": Value("int32")}
 NUM_REPEATS = 5

@@ -299,7 +299,7 @@ def all_engines() -> dict[str, Engine]:
 
 
 def make_model(dtype: torch.dtype, device: str, *, is_toy: bool, seed: int) -> PreTrainedModel:
-    from benchmarks.gpu_check.stand_ins import TOY_SIZES, TOY_VOCABULARY, published_settings
+    from tools.gpu_check.stand_ins import TOY_SIZES, TOY_VOCABULARY, published_settings
 
     settings = published_settings("Qwen/Qwen2.5-0.5B")
     settings |= TOY_SIZES | {"vocab_size": TOY_VOCABULARY, "num_key_value_heads": 2} if is_toy else {}
@@ -436,7 +436,7 @@ def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))  # `benchmarks` is not part of the package
-    from benchmarks.gpu_check.machine import probe_machine
+    from tools.gpu_check.machine import probe_machine
 
     options, engines = read_options(), all_engines()
     if unknown := set(options.engine or ()) - set(engines):

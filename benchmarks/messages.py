@@ -6,7 +6,7 @@ Training speed of the message game at the default sizes: F_2 with 15 x 10, both 
 
 Prints one JSON object: optimiser steps per second, counted over all games, of
 
-- `stacked_N`: N games trained together (pvg_hf.messages.vectorized), as in a sweep
+- `stacked_N`: N games trained together (pvg_hf.experimental.messages.vectorized), as in a sweep
 - `trainer`: one StackelbergTrainer
 - `plain_loop`: the loop that a user would write: two modules, two AdamW, batches indexed from tensors
 - `list_loop`: the same with problems in Python lists, from which each batch is made
@@ -26,12 +26,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from pvg_hf.config.message_recipe import MessageRecipe, load_message_recipe
+from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world, training_arguments
+from pvg_hf.experimental.messages.game_modules import MessageGame
+from pvg_hf.experimental.messages.recipe import MessageRecipe, load_message_recipe
+from pvg_hf.experimental.messages.run import make_message_trainer
+from pvg_hf.experimental.messages.vectorized import train_stacked
 from pvg_hf.game.console import quiet_libraries
-from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
-from pvg_hf.messages.game_modules import MessageGame
-from pvg_hf.messages.message_run import make_message_trainer
-from pvg_hf.messages.vectorized import train_stacked
 
 EPSILON = 0.1
 PROVER_STEPS, VERIFIER_STEPS, BATCH = 10, 5, 64

@@ -99,7 +99,7 @@ def prover_phase() -> None:
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
-    from pvg_hf.evaluation.seeds import SEED_COLUMNS, show_figure
+    from pvg_hf.experimental.sweep.seeds import SEED_COLUMNS, show_figure
     from pvg_hf.run.read import load_run
 
     headings = [

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
-from pvg_hf.sandbox import CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
-from pvg_hf.sandbox.backends import make_backends
+from pvg_hf.experimental.programs.sandbox import CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
+from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
 
 def plain_seconds(num_programs: int, num_cases: int) -> float:

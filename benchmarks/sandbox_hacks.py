@@ -1,7 +1,7 @@
 """
 Tricks by which a program passes without solving its problem, against ways to grade it.
 
-    python benchmarks/sandbox_hacks.py            # prints the table of docs/sandbox.md
+    python benchmarks/sandbox_hacks.py            # prints the table of docs/experimental/sandbox.md
 
 The first four graders decide within the program's process, as published ones do; the others are the sandbox's.
 """
@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pvg_hf.sandbox import CallCase, CaseOutcome, Limits, Sandbox, StdinCase, open_sandbox
-from pvg_hf.sandbox.backends import make_backends
+from pvg_hf.experimental.programs.sandbox import CallCase, CaseOutcome, Limits, Sandbox, StdinCase, open_sandbox
+from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
 LIMITS = Limits(wall_seconds=1, processor_seconds=1)
 CALL, SCRIPT = CallCase("double", (21,), 42), StdinCase("21\n", "21\n42\n")  # a number and its double

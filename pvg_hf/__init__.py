@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pvg_hf.config import load_recipe
+    from pvg_hf.experimental.messages.stackelberg_config import StackelbergConfig
+    from pvg_hf.experimental.messages.stackelberg_trainer import StackelbergTrainer
     from pvg_hf.game.play import play
     from pvg_hf.hub.pull import pull_round
     from pvg_hf.hub.push import push_round
-    from pvg_hf.messages.stackelberg_config import StackelbergConfig
-    from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
     from pvg_hf.scoring import VerifierScorer
     from pvg_hf.tasks import load_task
     from pvg_hf.trainers.generative.config import ScoreVerifierConfig
@@ -40,8 +40,8 @@ _MODULES = {
     "ProverPPOTrainer": "pvg_hf.trainers.ppo.trainer",
     "ScoreVerifierConfig": "pvg_hf.trainers.generative.config",
     "ScoreVerifierTrainer": "pvg_hf.trainers.generative.trainer",
-    "StackelbergConfig": "pvg_hf.messages.stackelberg_config",
-    "StackelbergTrainer": "pvg_hf.messages.stackelberg_trainer",
+    "StackelbergConfig": "pvg_hf.experimental.messages.stackelberg_config",
+    "StackelbergTrainer": "pvg_hf.experimental.messages.stackelberg_trainer",
     "VerifierScorer": "pvg_hf.scoring",
     "load_recipe": "pvg_hf.config",
     "load_task": "pvg_hf.tasks",

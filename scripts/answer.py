@@ -66,7 +66,7 @@ def main() -> int:
         find_local_run(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.game.answerer import Answerer
+        from pvg_hf.experimental.answering.answerer import Answerer
 
         run = locate_run(arguments.run)
         if arguments.trust:

@@ -1,5 +1,5 @@
 """
-Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub (docs/attacks.md).
+Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub (docs/experimental/attacks.md).
 
     python scripts/attack_verifier.py recipes/attack.yaml
     python scripts/attack_verifier.py recipes/attack.yaml attack.verifier=ana/quickstart-verifier attack.revision=round-001
@@ -31,9 +31,9 @@ def main() -> int:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.attacks.attack_job import Workforce
-        from pvg_hf.attacks.verifier_attack import SUMMARY, attack_verifier
-        from pvg_hf.sweep.workers import load_executor
+        from pvg_hf.experimental.attacks.attack_job import Workforce
+        from pvg_hf.experimental.attacks.verifier_attack import SUMMARY, attack_verifier
+        from pvg_hf.experimental.sweep.workers import load_executor
 
         executor = load_executor(arguments.executor) if arguments.executor else None
         folder = attack_verifier(recipe, Workforce(arguments.workers, executor))

@@ -11,8 +11,8 @@ variant, message and seed.
 import sys
 from pathlib import Path
 
-from pvg_hf.config.message_recipe import load_message_recipe
 from pvg_hf.core.files import write_text
+from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
@@ -39,7 +39,7 @@ def main() -> int:
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
         from pvg_hf.core.spreadsheets import to_csv
-        from pvg_hf.messages.variants import compare_variants, variants_table
+        from pvg_hf.experimental.messages.variants import compare_variants, variants_table
 
         table = compare_variants(arguments.recipe, arguments.overrides, variants, arguments.seeds)
         path = arguments.output.with_suffix(".csv")

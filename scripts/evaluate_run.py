@@ -14,9 +14,9 @@ resumes a stopped evaluation. A run that was pulled from the Hub is evaluated in
 import sys
 from pathlib import Path
 
+from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
-from pvg_hf.judging.evaluation_names import EVALUATION_NAMES
 from pvg_hf.run.folder import RunFolder
 
 
@@ -59,10 +59,10 @@ def main() -> int:
             RunFolder.find(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.attacks.attack_job import Workforce
-        from pvg_hf.judging.listing import list_evaluations, show_results
-        from pvg_hf.judging.run_evaluations import evaluate_run
-        from pvg_hf.sweep.workers import load_executor
+        from pvg_hf.experimental.attacks.attack_job import Workforce
+        from pvg_hf.experimental.judging.listing import list_evaluations, show_results
+        from pvg_hf.experimental.judging.run_evaluations import evaluate_run
+        from pvg_hf.experimental.sweep.workers import load_executor
 
         if arguments.is_list:
             return list_evaluations()

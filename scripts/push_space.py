@@ -40,7 +40,7 @@ def main() -> int:
         find_local_run(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.browse.space import build_space, push_space
+        from pvg_hf.app.space import build_space, push_space
 
         if arguments.output:
             print(build_space(arguments.run, arguments.output, tuple(options)))

@@ -11,10 +11,10 @@ The same command resumes a stopped run. The folder OUTPUT_DIR/NAME holds the pla
 
 import sys
 
-from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.experimental.messages.folder import describe_run
+from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, is_main_process, quiet_libraries, set_up_logging
-from pvg_hf.messages.message_folder import describe_run
 
 
 def main() -> int:
@@ -31,8 +31,8 @@ def main() -> int:
             return describe_run(recipe)
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.messages.message_plan import describe_message_plan
-        from pvg_hf.messages.message_run import play_messages
+        from pvg_hf.experimental.messages.plan import describe_message_plan
+        from pvg_hf.experimental.messages.run import play_messages
 
         if arguments.plan:
             return describe_message_plan(recipe)

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pvg_hf.check.speed import find_card
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
-from pvg_hf.estimate.speed import find_card
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game, run_pilot
 from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.game.status import describe_status
@@ -66,7 +66,7 @@ def main() -> int:
         choose_phases(recipe, arguments.phase, arguments.round_index)  # refuses a wrong name
         quiet_libraries()  # loads torch, and so comes after all that can be wrong on the command line
         if arguments.plan:
-            from pvg_hf.game.plan import describe_plan
+            from pvg_hf.check.plan import describe_plan
 
             return tell(describe_plan(recipe, card))
         if arguments.pilot:
@@ -89,7 +89,7 @@ def trust(path: str, recipe: Recipe) -> None:
 def callbacks_of(recipe: Recipe) -> "list[GameCallback]":
     if not (recipe.hub.push and recipe.hub.space):
         return []
-    from pvg_hf.browse.space import SpaceCallback
+    from pvg_hf.app.space import SpaceCallback
 
     return [SpaceCallback()]
 

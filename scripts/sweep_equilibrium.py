@@ -11,7 +11,7 @@ The same command resumes a stopped sweep. The folder OUTPUT_DIR/NAME-equilibrium
 
 import sys
 
-from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
@@ -35,9 +35,9 @@ def main() -> int:
         recipe = load_message_recipe(arguments.recipe, arguments.overrides)
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.messages.equilibrium import describe_equilibrium, run_equilibrium
-        from pvg_hf.messages.equilibrium_report import write_equilibrium
-        from pvg_hf.sweep.workers import load_executor
+        from pvg_hf.experimental.messages.equilibrium import describe_equilibrium, run_equilibrium
+        from pvg_hf.experimental.messages.equilibrium_report import write_equilibrium
+        from pvg_hf.experimental.sweep.workers import load_executor
 
         if arguments.plan:
             return describe_equilibrium(recipe)

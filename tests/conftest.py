@@ -28,7 +28,7 @@ from datasets import Dataset
 from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
+from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
@@ -235,11 +235,11 @@ def _teach_to_evaluate(folder: Path) -> None:
     from pvg_hf.analyses.form import write_evaluation
     from pvg_hf.core.roles import Role
     from pvg_hf.core.seeding import derive_rng
-    from pvg_hf.pretraining.tokenizers import build_proofs_tokenizer
     from pvg_hf.tasks import PromptBuilder
     from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, SELF_EVALUATION_PROMPT
     from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
     from tests.support.recall_task import FINE, NUMBERS, WRONG, RecallTask, write_analysis, write_solution
+    from tools.pretraining.tokenizers import build_proofs_tokenizer
 
     torch.manual_seed(0)
     tokenizer = build_proofs_tokenizer()

@@ -20,7 +20,7 @@ LAYERS = (
     ("pvg_hf.core",),
     ("pvg_hf.analyses",),
     ("pvg_hf.config",),
-    ("pvg_hf.sandbox",),
+    ("pvg_hf.experimental.programs.sandbox",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
     ("pvg_hf.losses", "pvg_hf.noise", "pvg_hf.rewards"),
@@ -32,19 +32,19 @@ LAYERS = (
     ("pvg_hf.run",),
     ("pvg_hf.evaluation",),
     ("pvg_hf.hub",),
-    ("pvg_hf.estimate", "pvg_hf.metrics", "pvg_hf.pretraining"),
-    ("pvg_hf.preflight",),
+    ("pvg_hf.check", "pvg_hf.metrics", "tools.pretraining"),
+    ("pvg_hf.check",),
     ("pvg_hf.game",),
-    ("pvg_hf.study", "pvg_hf.sweep"),
-    ("pvg_hf.attacks",),
-    ("pvg_hf.judging",),
-    ("pvg_hf.messages",),
-    ("pvg_hf.browse",),
+    ("pvg_hf.experimental.study", "pvg_hf.experimental.sweep"),
+    ("pvg_hf.experimental.attacks",),
+    ("pvg_hf.experimental.judging",),
+    ("pvg_hf.experimental.messages",),
+    ("pvg_hf.app",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = ("analyses", "config", "core", "data", "sandbox", "tasks")
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
-ENTRY_POINTS = {"benchmarks", "examples", "scripts", "space_app", "tests"}
+ENTRY_POINTS = {"benchmarks", "examples", "scripts", "pvg_hf.app", "tests"}
 _DOTTED = re.compile(
     r"(pvg_hf(?:\.\w+)+)(?::\w+)?"
 )  # a module that is imported by its name, as in `PACKAGE.MODULE:NAME`

@@ -67,11 +67,11 @@ def answers(repository, tmp_path_factory):
     folder.write_recipe(recipe)
     (folder.root / "pool" / ".base.partial").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        commands = {(f"scripts/{name}", "--help"): True for name in WRONG} | {("-m", "space_app", "--help"): True}
+        commands = {(f"scripts/{name}", "--help"): True for name in WRONG} | {("-m", "pvg_hf.app", "--help"): True}
         commands |= {(f"scripts/{name}", *words): False for name, lines in WRONG.items() for words in lines}
         # `runs/no-such-run` is no name of the Hub, also in a clone in which nothing was played.
-        commands |= {("-m", "space_app", run): False for run in ("no-such-run", "runs/no-such-run")}
-        commands |= {("-m", "space_app", str(run), "--port", str(taken.getsockname()[1])): False}
+        commands |= {("-m", "pvg_hf.app", run): False for run in ("no-such-run", "runs/no-such-run")}
+        commands |= {("-m", "pvg_hf.app", str(run), "--port", str(taken.getsockname()[1])): False}
         commands |= {("scripts/run_rounds.py", str(folder.recipe), "--status"): True}
         commands |= {("scripts/run_messages.py", MESSAGES, f"output_dir={run}", "--status"): True}
         ran = subprocess.run(
@@ -89,7 +89,7 @@ def test_every_script_is_tried(repository):
     assert sorted(WRONG) == sorted(path.name for path in (repository / "scripts").glob("*.py"))
 
 
-@pytest.mark.parametrize("command", [*(f"scripts/{name}" for name in WRONG), "space_app"])
+@pytest.mark.parametrize("command", [*(f"scripts/{name}" for name in WRONG), "pvg_hf.app"])
 def test_help_and_mistakes_are_answered_without_large_libraries(command, answers):
     of_command = {words: found for words, found in answers.items() if command in words}
     assert len(of_command) >= 2

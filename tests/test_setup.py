@@ -88,7 +88,7 @@ def test_the_package_is_installed_from_a_clone_and_with_the_tested_versions(path
 
 def test_versions_are_asked_for_in_one_place():
     """A package on the module path that is not installed has none, so that `importlib.metadata` raises."""
-    parts = ("pvg_hf", "scripts", "space_app", "benchmarks", "examples")
+    parts = ("pvg_hf", "scripts", "pvg_hf.app", "benchmarks", "examples")
     files = [path for part in parts for path in (SETUP.parent / part).rglob("*.py")]
     asking = [path for path in files if "importlib.metadata" in path.read_text(encoding="utf-8")]
     assert asking == [SETUP.parent / "pvg_hf" / "core" / "versions.py"]
@@ -116,7 +116,7 @@ try:
 except PackageNotFoundError:
     pass
 
-import pvg_hf.messages.message_run  # noqa: F401
+import pvg_hf.experimental.messages.run  # noqa: F401
 from tests.support.verifier_training import make_tokenizer, text_pairs, verifier_trainer
 
 trainer = verifier_trainer(Path(sys.argv[1]), text_pairs(8), make_tokenizer(eos_token="[EOS]"), max_steps=1)

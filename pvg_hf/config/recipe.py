@@ -50,7 +50,8 @@ class Recipe:
         None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
     )
     arms: s.ArmsConfig | None = Field(
-        None, description="What `scripts/compare_checkers.py` compares; a single game ignores this section."
+        None,
+        description="What `experiments/commands/compare_checkers.py` compares; a single game ignores this section.",
     )
     attack: s.AttackConfig | None = Field(
         None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."

@@ -10,9 +10,9 @@ import yaml
 from pydantic import TypeAdapter
 
 from pvg_hf.config.fields import default_of, marked_arguments
-from pvg_hf.config.message_recipe import MessageRecipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
+from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"
 END = "<!-- end of the key reference -->"

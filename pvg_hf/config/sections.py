@@ -436,7 +436,7 @@ _ARM_NAME = r"^[\w-]+$"
 @section
 class ArmsConfig:
     """
-    Checkers that err at one rate in different ways, which `scripts/compare_checkers.py` compares. A single game ignores
+    Checkers that err at one rate in different ways, which `experiments/commands/compare_checkers.py` compares. A single game ignores
     this section.
     """
 
@@ -467,7 +467,7 @@ class ArmsConfig:
 
 @section
 class AttackSettings:
-    """Fresh attackers that are trained against a frozen verifier; see docs/attacks.md."""
+    """Fresh attackers that are trained against a frozen verifier; see docs/experimental/attacks.md."""
 
     rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: ["src", "cgc", "goodhart"],

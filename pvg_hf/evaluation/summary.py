@@ -13,13 +13,13 @@ from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
 from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
-from pvg_hf.evaluation.program_figures import has_programs, program_figures, program_problem_columns
 from pvg_hf.evaluation.resampling import difference
 from pvg_hf.evaluation.roc import monitor_figures, roc_figures
 from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.separability import author_separability
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
+from pvg_hf.experimental.programs.program_figures import has_programs, program_figures, program_problem_columns
 from pvg_hf.tasks.answers import answers_equal
 
 TEST_COLUMNS = (
@@ -120,7 +120,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         `pd.DataFrame`: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
         `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
         `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
-        them is missing). For programs also the columns of [`~pvg_hf.evaluation.program_figures.program_problem_columns`].
+        them is missing). For programs also the columns of [`~pvg_hf.experimental.programs.program_figures.program_problem_columns`].
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]

@@ -61,8 +61,8 @@ def run_pilot(recipe: Recipe) -> int:
     """Run the pilot of a game alone, or read the one that is kept; print it, and return the exit status."""
     from accelerate import PartialState
 
-    from pvg_hf.evaluation.report.pilot_findings import Pilot
     from pvg_hf.game.play import play
+    from pvg_hf.report.pilot_findings import Pilot
 
     _use_all_cores()
     try:

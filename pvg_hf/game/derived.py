@@ -9,7 +9,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.evaluation.report import write_report
+from pvg_hf.report import write_report
 from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.file_names import CALL_SUMMARY, FIGURES, METRICS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
-from pvg_hf.estimate.memory import list_memory_settings
 from pvg_hf.run.folder import RunFolder
 
 

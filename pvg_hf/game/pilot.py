@@ -14,11 +14,11 @@ from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError, seal
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.evaluation.report.pilot_findings import PILOT_ROLES, Pilot
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.minting import WriteJob, sample_rows
 from pvg_hf.models.sources import PACKAGED
+from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 

@@ -12,16 +12,18 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object, parse_flag_from_env
 
+from pvg_hf.check.machine import choose_engine_for_game
+from pvg_hf.check.memory_fit import LEARNERS, rows_of_step
+from pvg_hf.check.mistakes import refuse_mistakes
+from pvg_hf.check.round_plans import fit_phase
+from pvg_hf.check.speed import peak_flops
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.memory_fit import LEARNERS, rows_of_step
-from pvg_hf.estimate.round_plans import fit_phase
-from pvg_hf.estimate.speed import peak_flops
-from pvg_hf.evaluation.report.pilot_findings import Pilot
+from pvg_hf.experimental.programs.sandbox_use import take_sandbox_use
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
@@ -36,13 +38,11 @@ from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
-from pvg_hf.game.sandbox_use import take_sandbox_use
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.training import remove_training_files
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import Hardware, join_processes
-from pvg_hf.preflight.machine import choose_engine_for_game
-from pvg_hf.preflight.mistakes import refuse_mistakes
+from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.file_names import METRICS

@@ -4,10 +4,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from pvg_hf.check.mistakes import refuse_mistakes
 from pvg_hf.core.files import remove
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.play import play
-from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import damage_of
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import HTTPConnection
 
-import space_app.study_page
-from space_app.access import NEW_PARTICIPANTS_PER_HOUR, Newcomers, Owner, address_of
+import pvg_hf.experimental.study.page
+from pvg_hf.app.access import NEW_PARTICIPANTS_PER_HOUR, Newcomers, Owner, address_of
 from tests.support.app_visitor import Visitor
 
 SHEET = "participant,item,judgment\nann,none,correct\n"
@@ -77,7 +77,7 @@ def begin(visitor: Visitor, participant: str) -> str:
 
 
 def test_participants_are_limited_by_address_and_in_all(serve, arithmetic_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(space_app.study_page, "Newcomers", lambda: Newcomers(limit=3))
+    monkeypatch.setattr(pvg_hf.experimental.study.page, "Newcomers", lambda: Newcomers(limit=3))
     owner = Owner()
     url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=4, max_participants=5, owner=owner)
     visitor = Visitor(url)

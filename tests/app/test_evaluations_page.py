@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from pvg_hf.browse.runs import OpenRun
-from space_app.evaluations_page import KINDS
+from pvg_hf.app.evaluations_page import KINDS
+from pvg_hf.app.runs import OpenRun
 
 pytestmark = pytest.mark.browser
 

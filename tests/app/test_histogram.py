@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from space_app.histogram import NUM_BINS, make_histogram
+from pvg_hf.app.histogram import NUM_BINS, make_histogram
 
 
 def scores(correct, incorrect) -> dict[bool, np.ndarray]:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.browse.index import Filter, Query, SolutionIndex
+from pvg_hf.app.index import Filter, Query, SolutionIndex
+from pvg_hf.app.links import View, parse_link, read_link, write_link
 from pvg_hf.core.roles import Role
 from pvg_hf.run.folder import RunFolder
-from space_app.links import View, parse_link, read_link, write_link
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from space_app.study_page import ANSWERS
+from pvg_hf.experimental.study.page import ANSWERS
 from tests.support.app_visitor import OWNER
 from tests.support.game_runs import forget_digests
 

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from pvg_hf.browse.rounds import figures_frame
-from pvg_hf.browse.runs import OpenRun
-from pvg_hf.evaluation.report.tables import ONLY_IF_KNOWN, ROUND_COLUMNS
+from pvg_hf.app.compared_rounds import figures_frame
+from pvg_hf.app.runs import OpenRun
+from pvg_hf.report.tables import ONLY_IF_KNOWN, ROUND_COLUMNS
 
 pytestmark = pytest.mark.browser
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from pvg_hf.app.rounds_page import _show_rounds
 from pvg_hf.core.figure import Figure
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run
-from space_app.rounds_page import _show_rounds
 
 
 def test_later_evaluations_are_tables(arithmetic_run):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from pvg_hf.browse.index import Filter, Query, SolutionIndex
+from pvg_hf.app.index import Filter, Query, SolutionIndex
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import forget_digests

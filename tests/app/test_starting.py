@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-import space_app.rounds_page
-from space_app.__main__ import main
-from space_app.access import Owner
-from space_app.app import describe_addresses
+import pvg_hf.app.rounds_page
+from pvg_hf.app.__main__ import main
+from pvg_hf.app.access import Owner
+from pvg_hf.app.app import describe_addresses
 from tests.support.app_visitor import Visitor
 
 
@@ -24,7 +24,7 @@ def start(repository):
 
     def begin(*arguments: str, **environment: str) -> subprocess.Popen:
         settings = {**os.environ, "PYTHONPATH": str(repository), "HF_HUB_OFFLINE": "1", **environment}
-        command = [sys.executable, "-m", "space_app", *arguments]
+        command = [sys.executable, "-m", "pvg_hf.app", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         # A shell's background job, as these tests may be, ignores Ctrl-C, and so would its children.
         listen = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
@@ -127,8 +127,8 @@ def visit_rounds(url: str) -> str:
 
 def test_plots_are_drawn_once_for_all_first_visitors(serve, arithmetic_run, monkeypatch):
     drawn = []
-    draw = space_app.rounds_page._show_rounds
-    monkeypatch.setattr(space_app.rounds_page, "_show_rounds", lambda data: drawn.append(data) or draw(data))
+    draw = pvg_hf.app.rounds_page._show_rounds
+    monkeypatch.setattr(pvg_hf.app.rounds_page, "_show_rounds", lambda data: drawn.append(data) or draw(data))
     url, _ = serve(arithmetic_run)
     pages = []
     visitors = [threading.Thread(target=lambda: pages.append(visit_rounds(url))) for _ in range(5)]

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.arms import describe_arms, play_arms
+from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.reference import recipe_schema
 from pvg_hf.config.trust import CODE_KEYS, ORIGIN, admit_code, list_code, origin_of, trust_recipe, write_origin
 from pvg_hf.core.extensions import UntrustedCodeError, load_extension
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.problems import load_recipe_task
-from pvg_hf.evaluation.report import write_report
-from pvg_hf.game.answerer import Answerer
-from pvg_hf.game.plan import describe_plan
+from pvg_hf.experimental.answering.answerer import Answerer
+from pvg_hf.experimental.sweep import describe_sweep, run_sweep
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_status
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import make_routes
+from pvg_hf.report import write_report
 from pvg_hf.rewards import load_reward
-from pvg_hf.sweep import describe_sweep, run_sweep
-from pvg_hf.sweep.arms import describe_arms, play_arms
 from pvg_hf.trainers.prover.stopping import load_rule
 from pvg_hf.trainers.reward.invariance import load_regulariser
 

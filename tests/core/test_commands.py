@@ -42,7 +42,7 @@ def _texts(path: Path) -> list[str]:
 
 def test_commands_are_written_in_one_place(repository):
     """Others would forget the quotes around paths, and be missed when the commands get other names."""
-    files = [path for part in ("pvg_hf", "space_app") for path in (repository / part).rglob("*.*")]
+    files = [path for part in ("pvg_hf",) for path in (repository / part).rglob("*.*")]
     files = [path for path in files if path.suffix in (".py", ".jinja")]
     assert len(files) > 200
     assert [path for path in files if any("python scripts/" in text for text in _texts(path))] == []

@@ -14,7 +14,7 @@ DOCS = REPOSITORY / "docs"
 PACKAGE = REPOSITORY / "pvg_hf"
 PAGES = [*sorted(DOCS.glob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
 _PATH = re.compile(
-    r"(?<![\w/])((?:pvg_hf|scripts|examples|benchmarks|space_app|tests|recipes)/[\w./-]+\.(?:py|yaml))\b"
+    r"(?<![\w/])((?:pvg_hf|scripts|examples|benchmarks|pvg_hf.app|tests|recipes)/[\w./-]+\.(?:py|yaml))\b"
 )
 _DOTTED = re.compile(r"(?<![\w./-])pvg_hf(?:\.\w+)+")
 _WALK = re.compile(

@@ -17,6 +17,7 @@ from peft import get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, PreTrainedTokenizerBase
 
 from pvg_hf import VerifierScorer, load_recipe, load_task
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
@@ -27,7 +28,6 @@ from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import lora_for_verifier
-from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.rewards import load_reward
 from pvg_hf.rewards.correction_audit import audit_prover
 from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from pvg_hf.check.memory import MEMORY_SETTINGS, list_memory_settings
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.estimate.memory import MEMORY_SETTINGS, list_memory_settings
 from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
 from pvg_hf.run.schedule import ROUND_PHASES
 

@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.data.pool import load_pool
-from pvg_hf.game.answerer import Answerer
+from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.game.phases import prover
 from tests.support.recall_task import HidingRecallTask, RecallTask
 

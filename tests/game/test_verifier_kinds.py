@@ -4,11 +4,11 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
+from pvg_hf.check.verifiers import VERIFIER_COSTS
 from pvg_hf.config.player_sections import VERIFIER_TRAITS, VerifierConfig
-from pvg_hf.estimate.verifiers import VERIFIER_COSTS
 from pvg_hf.game.verifier_kinds import KINDS
 from pvg_hf.hub.cards.player import VERIFIER_CARDS
-from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
 
 
 @pytest.mark.parametrize(

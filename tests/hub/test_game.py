@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.preflight.machine import check_hub
+from pvg_hf.check.machine import check_hub
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_same_recipe
 from tests.support.game_runs import copy_until, differing, forget_digests
@@ -164,7 +164,7 @@ def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe,
 
 
 def test_hub_settings_cannot_be_overridden_in_a_round(reference, make_recipe, tmp_path):
-    from pvg_hf.preflight.mistakes import check_recipe
+    from pvg_hf.check.mistakes import check_recipe
 
     found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
     assert found == ["`rounds.1` overrides `hub`, which holds for the whole game; set it at the top level."]
@@ -209,7 +209,7 @@ def test_a_space_shows_a_published_run(make_recipe, tmp_path):
 
 def test_a_missing_token_and_an_offline_client_are_mistakes(make_recipe, tmp_path, monkeypatch):
     """This process, unlike the client's, is offline."""
-    from pvg_hf.preflight.machine import check_hub
+    from pvg_hf.check.machine import check_hub
 
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "none"))

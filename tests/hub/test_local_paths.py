@@ -4,11 +4,11 @@ import pytest
 import yaml
 
 from pvg_hf import load_recipe
+from pvg_hf.check.machine import check_hub
 from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.hub.local_paths import is_local_path, published_recipe
-from pvg_hf.preflight.machine import check_hub
 from pvg_hf.run.resume import check_unchanged
 
 PLAYED = {

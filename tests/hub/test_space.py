@@ -17,7 +17,7 @@ def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference
     space = hub.repo("app")
     files = space.files()
     assert space.is_private
-    assert {"app.py", "README.md", "requirements.txt", "space_app/app.py", "runs/game/recipe.yaml"} <= files.keys()
+    assert {"app.py", "README.md", "requirements.txt", "pvg_hf/app/app.py", "runs/game/recipe.yaml"} <= files.keys()
     assert not [path for path in files if path.endswith((".bin", ".pt", ".pkl", ".pyc"))]
 
 

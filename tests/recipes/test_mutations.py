@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import load_recipe
-from pvg_hf.game.plan import describe_plan
 
 VALUES = [
     *(

@@ -10,27 +10,27 @@ from accelerate.commands.config.config_args import load_config_from_file
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from experiments.arms import describe_arms
 from pvg_hf import load_recipe, load_task, play
+from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.check.plan import describe_plan
+from pvg_hf.check.round_plans import planned_hardware
+from pvg_hf.check.speed import CARDS
 from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.templates import render_prompt
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.round_plans import planned_hardware
-from pvg_hf.estimate.speed import CARDS
-from pvg_hf.game.plan import describe_plan
+from pvg_hf.experimental.sweep import describe_sweep, list_cells
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.quantization import saved_quantization
-from pvg_hf.preflight.mistakes import check_recipe
-from pvg_hf.sweep import describe_sweep, list_cells
-from pvg_hf.sweep.arms import describe_arms
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 from tests.support.program_rows import flawed_sum
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 LAUNCHERS = sorted((FOLDER / "accelerate").glob("*.yaml"))
-MESSAGE_GAMES = sorted((FOLDER / "messages").glob("*.yaml"))  # tests/messages/test_message_recipes.py
+MESSAGE_GAMES = sorted((FOLDER / "messages").glob("*.yaml"))  # tests/experimental/messages/test_recipes.py
 RECIPES = [path for path in sorted(FOLDER.rglob("*.yaml")) if path not in {*LAUNCHERS, *MESSAGE_GAMES}]
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -113,7 +113,7 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_plays_what_the_experiments_support(path):
-    """Weights that both roles share and plain SRC did badly (docs/experiments/dynamics.md)."""
+    """Weights that both roles share and plain SRC did badly (experiments/figures/dynamics.md)."""
     recipe = load_recipe(path)
     assert recipe.prover.lora is None or recipe.prover.roles != "shared" or recipe.attack is not None
     assert recipe.prover.reward != "src"

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.browse.index import Query
-from pvg_hf.browse.runs import OpenRun
-from pvg_hf.browse.text_scores import ScoreDesk
+from pvg_hf.app.index import Query
+from pvg_hf.app.runs import OpenRun
+from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.evaluation.report.page import render_page
-from pvg_hf.game.answerer import Answerer
+from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.game.status import describe_status
+from pvg_hf.report.page import render_page
 from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import load_run

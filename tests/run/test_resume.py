@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.check.plan import describe_plan
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
@@ -17,10 +18,9 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import make_solution, solution_features
-from pvg_hf.evaluation.report.page import _origin
 from pvg_hf.game.derived import write_derived
 from pvg_hf.game.heldout import DegenerateVerifierError
-from pvg_hf.game.plan import describe_plan
+from pvg_hf.report.page import _origin
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe

@@ -19,9 +19,9 @@ from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier, lora_for_verifier
-from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.scoring.reader import SHARING, can_share
+from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 PROBLEM = "Ana has 3 pens.\nBen has 2 more than Ana.\nHow many pens does Ben have?"
 PROBLEMS = [

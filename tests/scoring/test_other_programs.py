@@ -11,8 +11,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
+from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 PROBLEM = "Ana has 3 pens.\nBen has 2 more than Ana.\nHow many pens does Ben have?"
 SOLUTIONS = ["Ana has 3\nBen has 3 + 2 = 5\n#### 5", "Ana has 3\n#### 3", "#### 6", ""]

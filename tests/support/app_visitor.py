@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from space_app.access import Owner
+from pvg_hf.app.access import Owner
 
 OWNER = Owner("of-the-tests")
 """The owner of the app that all tests look at."""

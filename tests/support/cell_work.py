@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pvg_hf.sweep.cells import Cell
+from pvg_hf.experimental.sweep.cells import Cell
 
 
 def touch(folder: Path, cell: Cell) -> None:

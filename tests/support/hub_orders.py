@@ -16,30 +16,30 @@ from typing import Any
 from huggingface_hub import snapshot_download
 
 from pvg_hf import load_recipe, play, pull_round, push_round
-from pvg_hf.attacks.attack_job import Workforce
-from pvg_hf.attacks.verifier_attack import attack_verifier
-from pvg_hf.browse.index import Query
-from pvg_hf.browse.legibility import study_folder
-from pvg_hf.browse.runs import open_run
-from pvg_hf.browse.space import SpaceCallback, push_space
+from pvg_hf.app.index import Query
+from pvg_hf.app.runs import open_run
+from pvg_hf.app.space import SpaceCallback, push_space
+from pvg_hf.check.machine import check_hub
+from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.check.plan import describe_plan
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.core.hub_access import RetryPolicy
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.answerer import Answerer
-from pvg_hf.game.plan import describe_plan
+from pvg_hf.experimental.answering.answerer import Answerer
+from pvg_hf.experimental.attacks.attack_job import Workforce
+from pvg_hf.experimental.attacks.verifier_attack import attack_verifier
+from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world
+from pvg_hf.experimental.messages.game_modules import MessageGame
+from pvg_hf.experimental.messages.judge import scores_of
+from pvg_hf.experimental.messages.mlp_players import MessageMLPProver, MessageMLPVerifier
+from pvg_hf.experimental.messages.stackelberg_config import StackelbergConfig
+from pvg_hf.experimental.messages.stackelberg_trainer import StackelbergTrainer
+from pvg_hf.experimental.study.legibility import study_folder
+from pvg_hf.experimental.study.upload import uploaded
 from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
-from pvg_hf.messages.building import LoadedWorld, make_players, open_world
-from pvg_hf.messages.game_modules import MessageGame
-from pvg_hf.messages.message_judge import scores_of
-from pvg_hf.messages.mlp_players import MessageMLPProver, MessageMLPVerifier
-from pvg_hf.messages.stackelberg_config import StackelbergConfig
-from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
-from pvg_hf.preflight.machine import check_hub
-from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.study.upload import uploaded
 from tests.support.message_games import small_game, small_recipe
 
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
@@ -222,7 +222,7 @@ def push_app(folder: str, space: str, **options: Any) -> str:
 
 def open_study_app(run: str, folder: str, repository: str) -> str:
     """Open the app with a study whose answers are uploaded to the Hub; returns the log."""
-    import space_app.app as face
+    import pvg_hf.app.app as face
 
     face.uploaded = partial(uploaded, retry=QUICK)
     said = io.StringIO()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 # What most commands load, once for all of them.
-import pvg_hf.config.message_recipe
+import pvg_hf.experimental.messages.recipe
 import pvg_hf.game.cli
 import pvg_hf.hub.locate  # noqa: F401
 

@@ -2,15 +2,15 @@
 
 import torch
 
-from pvg_hf.config.message_recipe import MessageRecipe, load_message_recipe
-from pvg_hf.messages.building import LoadedWorld, make_players, open_world
-from pvg_hf.messages.game_modules import GameRules, MessageGame
-from pvg_hf.messages.mlp_players import (
+from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world
+from pvg_hf.experimental.messages.game_modules import GameRules, MessageGame
+from pvg_hf.experimental.messages.mlp_players import (
     MessageMLPProver,
     MessageMLPProverConfig,
     MessageMLPVerifier,
     MessageMLPVerifierConfig,
 )
+from pvg_hf.experimental.messages.recipe import MessageRecipe, load_message_recipe
 
 SMALL = {
     "device": "cpu",

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from pvg_hf.sandbox import CallCase, Limits, StdinCase, open_sandbox
+from pvg_hf.experimental.programs.sandbox import CallCase, Limits, StdinCase, open_sandbox
 
 SHORT = Limits(wall_seconds=0.5, processor_seconds=0.5)
 PROGRAMS = (

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from benchmarks.gpu_check.parts import Part
+from tools.gpu_check.parts import Part
 
 COUNT = """
 import json, os, pathlib, sys

@@ -2,7 +2,7 @@
 
 from transformers import LlamaConfig
 
-from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.check.player_sizes import PlayerSize
 
 WEIGHTS, TRAINING = 1000 * 4, 500 * 4 + 500 * 16  # bytes; a trained weight has a gradient and two averages
 SIZE = PlayerSize(

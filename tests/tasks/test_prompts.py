@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.core.roles import Role
 from pvg_hf.core.templates import render_chat
+from pvg_hf.experimental.programs.functions import FunctionsTask
 from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.functions import FunctionsTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask
 from tests.support.chat_templates import (
     IN_PARTS,

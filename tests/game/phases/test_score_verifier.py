@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
 from pvg_hf.analyses.form import text_before_evaluation
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pool import load_pool
@@ -19,7 +20,6 @@ from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training_data import training_proofs
-from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.scoring import GenerativeVerifier

@@ -1,0 +1,114 @@
+"""The page "Rounds": results as plots and numbers, and a comparison with another round or run."""
+
+import threading
+from pathlib import Path
+
+import gradio as gr
+
+from pvg_hf.app.compared_rounds import comparison_table, figures_frame, solutions_of
+from pvg_hf.app.events import SLOW
+from pvg_hf.app.render import heading, notice, render
+from pvg_hf.app.runs import OpenRun, sibling_runs
+from pvg_hf.app.verifiers_page import VERIFIER_PLOTS
+from pvg_hf.core.files import write_text
+from pvg_hf.evaluation.comparison import compare_rounds
+from pvg_hf.evaluation.verifier_verdict import compare_verifiers
+from pvg_hf.report.judgement_tables import judgement_tables
+from pvg_hf.report.page import embed
+from pvg_hf.report.plots import PLOTS
+from pvg_hf.report.tables import rounds_table
+from pvg_hf.run.read import RunData
+
+
+def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
+    """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
+    gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
+    figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
+    download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
+    gr.HTML("<h2>Compare two rounds</h2>")
+    others = {run.name: run.folder.root, **sibling_runs(run.folder.root)}
+    with gr.Row():
+        ours = gr.Dropdown([], label=f"Round of {run.name}", elem_id="our-round", min_width=140)
+        other = gr.Dropdown(list(others), value=run.name, label="Run", elem_id="other-run", min_width=140)
+        theirs = gr.Dropdown([], label="Its round", elem_id="their-round", min_width=140)
+    comparison = gr.HTML(elem_id="comparison")
+
+    drawn: list[tuple[RunData, str, str]] = []  # cache of the last figures, with their HTML and CSV file
+    drawing = threading.Lock()  # all visitors share the plots, so that they are drawn once
+
+    def draw(data: RunData) -> tuple[str, str]:
+        with drawing:
+            if not drawn or drawn[0][0] is not data:
+                drawn[:] = [(data, _show_rounds(data), _write_csv(data, folder / f"{run.name}-figures.csv"))]
+            return drawn[0][1:]
+
+    def load():
+        try:
+            data = run.data()
+        except (ValueError, OSError) as err:  # pyarrow raises either for a damaged Parquet file
+            return (
+                notice("\n".join(run.index().damage) or str(err), kind="problem"),
+                gr.DownloadButton(interactive=False),
+                gr.Dropdown([]),
+                gr.Dropdown([]),
+            )
+        rounds = _round_indices(data)
+        page, path = draw(data)
+        file = gr.DownloadButton(value=path if rounds else None, interactive=bool(rounds))
+        ends = (max(rounds, default=None), min(rounds, default=None))
+        return page, file, *(gr.Dropdown(rounds, value=end) for end in ends)
+
+    def choose(name: str):
+        try:
+            rounds = _round_indices(OpenRun(others[name]).data())
+        except (ValueError, OSError) as err:
+            return gr.Dropdown([], value=None), notice(str(err), kind="problem")
+        return gr.Dropdown(rounds, value=rounds[-1] if rounds else None), ""
+
+    def compare(our_round: int | None, name: str, their_round: int | None):
+        if our_round is None or their_round is None:
+            return notice("Choose an evaluated round on both sides.")
+        try:
+            return _compare(run, our_round, OpenRun(others[name]), their_round)
+        except (ValueError, OSError) as err:  # a file was damaged after it was chosen
+            return notice(str(err), kind="problem")
+
+    demo.load(load, None, [figures, download, ours, theirs], **SLOW)
+    other.input(choose, other, [theirs, comparison], **SLOW)
+    gr.on([ours.change, theirs.change], compare, [ours, other, theirs], comparison, **SLOW)
+
+
+def _round_indices(data: RunData) -> list[int]:
+    return [found.round_index for found in data.evaluated]
+
+
+def _show_rounds(data: RunData) -> str:
+    makers = [
+        make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS
+    ]  # the others are on the page "Verifiers"
+    plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
+    images = [embed(plot, plot.to_png()) for plot in plots]
+    return render("rounds", images=images, table=rounds_table(data), judged=judgement_tables(data))
+
+
+def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> str:
+    data = run.data()
+    sides = solutions_of(data, our_round), solutions_of(other.data(), their_round)
+    if None in sides:
+        return notice("One of the rounds is not evaluated yet.", kind="problem")
+    compared = compare_rounds(*sides)
+    ours, theirs = f"{run.name}, round {our_round}", f"{other.name}, round {their_round}"
+    is_paired = any(figure.num_shared for figure in compared)
+    table = comparison_table(compared, ours, theirs)
+    # Verifiers of one run have scored the same pools.
+    is_one_run = run.folder.root == other.folder.root and our_round != their_round
+    statements = (
+        compare_verifiers(data.evaluated, *sorted((our_round, their_round), reverse=True)) if is_one_run else []
+    )
+    return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired, statements=statements)
+
+
+def _write_csv(data: RunData, path: Path) -> str:
+    # Atomic: Gradio may be copying the old file for a download.
+    write_text(path, figures_frame(data).to_csv(index=False))
+    return str(path)

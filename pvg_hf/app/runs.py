@@ -1,0 +1,158 @@
+"""Opens a run for reading, by its folder or its name on the Hub, and reads it again when it has grown."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import pandas as pd
+
+from pvg_hf.app.index import SolutionIndex
+from pvg_hf.config import Recipe
+from pvg_hf.core.hub_access import HubError
+from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
+from pvg_hf.hub.locate import locate_run
+from pvg_hf.run.file_names import EVALUATIONS, JUDGEMENT, JUDGING
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import RunData, load_run
+
+FIGURE_COLUMNS = (
+    "problem_id",
+    "role",
+    "correct",
+    "outcome",
+    "score",
+    "first_flaw_kind",
+    "num_steps",
+    "num_flaws",
+    "similarity",
+    "failing_input",
+)
+"""Columns of the solutions that plots and comparisons need."""
+
+_EVALUATION_COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation", "issues"]
+
+Value = TypeVar("Value")
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """
+    Evaluations of test proofs that the verifiers of a run wrote.
+
+    Args:
+        tables (`dict[int, pd.DataFrame]`):
+            Table of each round, with one row per evaluation.
+        damage (`list[str]`):
+            Files that could not be read, and what to do about each.
+    """
+
+    tables: dict[int, pd.DataFrame] = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)
+
+
+class OpenRun:
+    """
+    Current contents of a run's folder. Files that have changed since the last access are read again.
+
+    Args:
+        root (`Path`):
+            `runs/NAME`.
+
+    Raises:
+        ValueError: if the folder has no readable recipe.
+    """
+
+    def __init__(self, root: Path):
+        self.folder = RunFolder(root)
+        self.recipe: Recipe = self.folder.read_recipe()
+        self._index = _Kept(lambda: SolutionIndex(self.folder))
+        self._evaluations = _Kept(lambda: _read_evaluations(self.folder))
+        self._data = _Kept(lambda: load_run(root, solution_columns=FIGURE_COLUMNS))
+
+    @property
+    def name(self) -> str:
+        # Not the recipe's name: several runs may have the same recipe.
+        return self.folder.root.resolve().name
+
+    def index(self) -> SolutionIndex:
+        """Index of the run's solutions."""
+        return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
+
+    def evaluations(self) -> Evaluations:
+        """Evaluations that the run's generative verifiers wrote."""
+        return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
+
+    def data(self) -> RunData:
+        """
+        Figures of the run.
+
+        Raises:
+            ValueError: if a file is damaged.
+        """
+        patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
+        return self._data.get(_stamp(self.folder.root, *patterns))
+
+
+def open_run(source: str | Path) -> OpenRun:
+    """
+    Open a run.
+
+    Args:
+        source (`str` or `Path`):
+            A run's folder, or the name of a published run (`org/run`). The last round of the latter is downloaded without
+            its provers.
+
+    Raises:
+        ValueError: if there is no such run; the message lists runs that exist, or says how to play one.
+    """
+    try:
+        root = locate_run(source, with_provers=False)
+    except HubError as err:
+        raise ValueError(f"The run {source} cannot be downloaded: {err}") from err
+    return OpenRun(RunFolder.find(root).root)
+
+
+def sibling_runs(root: Path) -> dict[str, Path]:
+    """Other runs in the parent folder of a run, by name."""
+    others = (path for path in sorted(root.resolve().parent.iterdir()) if RunFolder(path).recipe.is_file())
+    return {path.name: path for path in others if path != root.resolve()}
+
+
+def _read_evaluations(folder: RunFolder) -> Evaluations:
+    found = Evaluations()
+    for round_index, place in folder.rounds("evaluation").items():
+        path = place / EVALUATIONS
+        if not path.exists():
+            continue
+        try:
+            check_file(path)
+            with naming_parquet(path):
+                found.tables[round_index] = pd.read_parquet(
+                    path, columns=_EVALUATION_COLUMNS, page_checksum_verification=True
+                )
+        except DamagedFileError as err:
+            found.damage.append(str(err))
+    return found
+
+
+class _Kept(Generic[Value]):
+    """A cached value that is computed again when the files that it depends on have changed."""
+
+    def __init__(self, make: Callable[[], Value]):
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: tuple[Stamp, Value] | None = None
+
+    def get(self, stamp: Stamp) -> Value:
+        with self._lock:
+            if self._made is None or self._made[0] != stamp:
+                self._made = (stamp, self._make())
+            return self._made[1]
+
+
+def _stamp(root: Path, *patterns: str) -> Stamp:
+    paths = sorted(path for pattern in patterns for path in root.glob(pattern))
+    return tuple((str(path), (status := path.stat()).st_mtime_ns, status.st_size) for path in paths)

@@ -1,0 +1,246 @@
+"""Publishes the app as a Space: writes its files into one folder, uploads them, and updates them after each round."""
+
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from configparser import ConfigParser
+from pathlib import Path
+
+from huggingface_hub import HfApi
+
+import pvg_hf
+from pvg_hf.app.index import pool_files
+from pvg_hf.config.trust import write_origin
+from pvg_hf.core.hub_access import HubError, RetryPolicy
+from pvg_hf.core.integrity import DIGESTS, check_file
+from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.publish import run_on_main_process
+from pvg_hf.hub.layout import RunRepos
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement, published_recipe
+from pvg_hf.hub.locate import find_local_run
+from pvg_hf.hub.pull import published_commit
+from pvg_hf.hub.repository import Repository
+from pvg_hf.run.file_names import EVENTS, JUDGEMENT
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_folders
+from pvg_hf.run.schedule import seal_phase
+
+logger = logging.getLogger(__name__)
+
+CPU_WHEELS = (
+    "https://download.pytorch.org/whl/cpu"  # PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use
+)
+
+# File types that the app reads. Formats based on pickle are left out, because they can run code.
+_READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
+
+_ENTRY = '''"""Starts the app on the run of this Space."""
+
+import sys
+
+from pvg_hf.app.__main__ import main
+
+sys.exit(main({arguments!r}))
+'''
+
+
+def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) -> Path:
+    """
+    Write the files of a Space into a folder.
+
+    They are `app.py`, `README.md` with the front matter, `requirements.txt` with the tested versions, copies of the app and
+    the package, and the files of a local run that the app reads.
+
+    Args:
+        run (`str` or `Path`):
+            A run's folder, or the name of a published run, which the Space downloads when it starts.
+        output (`Path`):
+            An empty or new folder.
+        options (`tuple[str, ...]`, *optional*):
+            Further arguments of the app, such as `--study-only`.
+
+    Returns:
+        `Path`: `output`.
+
+    Raises:
+        ValueError: if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
+            pvg_hf is not installed from a clone of the repository.
+    """
+    clone = Path(pvg_hf.__file__).parents[1]
+    if not (clone / "space_app" / "README.md").is_file():
+        raise ValueError(
+            f"{clone} is not a clone of the repository: it has no space_app/. Clone it, and install from there."
+        )
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output} is not empty. Name an empty or a new folder.")
+    folder, place = find_local_run(run), str(run)
+    output.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        place = f"runs/{folder.root.resolve().name}"
+        _copy_run(folder, output / place)
+        # The Space's visitors did not play the run themselves.
+        write_origin(output / place, folder.root.resolve().name)
+    shutil.copytree(clone / "pvg_hf", output / "pvg_hf", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copyfile(clone / "space_app" / "README.md", output / "README.md")
+    shutil.copyfile(clone / "docs" / "glossary.md", output / "pvg_hf" / "app" / "glossary.md")
+    (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
+    (output / "app.py").write_text(_ENTRY.format(arguments=[place, *options]), encoding="utf-8")
+    return output
+
+
+def push_space(
+    run: str | Path,
+    space: str,
+    options: tuple[str, ...] = (),
+    *,
+    is_private: bool = True,
+    warn: Callable[[str], object] | None = None,
+    retry: RetryPolicy | None = None,
+) -> str:
+    """
+    Create or update a Space with the app on a run. Unchanged files are not sent again.
+
+    If the run is private, a warning says that the Space needs a token to download it.
+
+    Args:
+        run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
+            The same as for [`build_space`].
+        space (`str`):
+            `NAMESPACE/NAME`.
+        is_private (`bool`, defaults to `True`):
+            Whether a new Space is private. If so, an existing Space must not be public.
+        warn (`Callable`, *optional*):
+            Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
+        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
+            When and how often a request is repeated.
+
+    Returns:
+        `str`: URL of the Space.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: in the same cases as [`build_space`], if no round of the named run is published, or if the Space is
+            public but should be private.
+    """
+    api, retry = HfApi(library_name="pvg_hf"), retry or RetryPolicy()
+    if find_local_run(run) is None:
+        _check_published(str(run), api, retry)
+    repository = Repository(api, space, "space", retry)
+    with tempfile.TemporaryDirectory() as workspace:
+        folder = build_space(run, Path(workspace), options)
+        if warn is not None and not is_private:
+            warn(describe_public_space(run, is_study="--study-only" in options))
+        url = repository.ensure(is_private=is_private)
+        files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        repository.upload(files, _is_ours, "The app on a run")
+    return url
+
+
+def describe_public_space(run: str | Path, *, is_study: bool) -> str:
+    """
+    Warning about what visitors of a public Space can see and do.
+
+    Args:
+        run (`str` or `Path`):
+            The same as for [`build_space`].
+        is_study (`bool`):
+            Whether the Space shows only the study.
+    """
+    shown = "take part in the study, each under any number of names"
+    if not is_study:
+        shown = (
+            "read every solution, label, score and figure of the run, have texts scored at your Space's cost, and take part in "
+            "the study although the solutions can be looked up (`--study-only` shows the study alone)"
+        )
+    lines = [
+        f"Warning: a public Space. Everybody can {shown}.",
+        "Only the Space's author, or members of its organisation who may write, see results and handle sheets: they log in.",
+    ]
+    if not RunFolder(Path(run)).recipe.is_file():
+        lines.append(
+            f"The Space fetches {run} when it starts. If that run is private, the Space needs a secret HF_TOKEN (Settings, "
+            "Variables and secrets) that may read it, and what the app shows of the run is public from then on."
+        )
+    return "\n".join(lines)
+
+
+def _check_published(run: str, api: HfApi, retry: RetryPolicy) -> None:
+    published_commit(run, retry=retry)
+    if Repository(api, RunRepos.parse(run).solutions, "dataset", retry).is_private():
+        logger.warning(
+            "The run %s is private: the Space opens it only with a secret HF_TOKEN that may read it (Settings, Variables and "
+            "secrets).",
+            run,
+        )
+
+
+def _is_ours(path: str) -> bool:
+    """Whether [`build_space`] manages a path of a Space; such files are deleted when they are no longer written."""
+    return path.partition("/")[0] in ("runs", "space_app", "pvg_hf")
+
+
+def _copy_run(folder: RunFolder, target: Path) -> None:
+    """Copy the files that the app reads, without local paths, provers, event logs or a study's answers."""
+    target.mkdir(parents=True, exist_ok=True)
+    files = [folder.environment, folder.metrics]
+    files += [file.path for file in pool_files(folder)]
+    folders = [place for kind in ("evaluation", "verifier") for place in folder.rounds(kind).values()]
+    for place in (*folders, folder.models / "verifier"):
+        files += [path for path in place.glob("*") if path.suffix in _READ and path.name != EVENTS]
+    files += [place / JUDGEMENT for place in judgement_folders(folder)]
+    for path in files:
+        if path.is_file() and path.name != DIGESTS:
+            check_file(path)
+            copy = target / path.relative_to(folder.root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            if path.name == ADAPTER_CONFIG:
+                copy.write_bytes(published_base(path.read_bytes(), None, ""))
+            elif path.name == JUDGEMENT:
+                copy.write_bytes(published_judgement(path.read_bytes()))
+    (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
+    copied = RunFolder(target)
+    for place in (*copied.phase_folders(), *judgement_folders(copied)):
+        seal_phase(place)
+
+
+def _requirements(clone: Path) -> str:
+    """Pinned requirements of the package and the app. Torch is the CPU build; the Space itself provides gradio."""
+    setup = ConfigParser()
+    setup.read(clone / "setup.cfg", encoding="utf-8")
+    ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
+    pins = dict(
+        line.split("==") for line in (clone / "constraints.txt").read_text("utf-8").splitlines() if "==" in line
+    )
+    tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
+    names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
+    pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
+    return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])
+
+
+class SpaceCallback(GameCallback):
+    """
+    Updates the Space `NAMESPACE/RUN-app` after each evaluated round.
+
+    It is private if the run's repositories are. A failure raises an alert, and the next round tries again.
+    """
+
+    def on_phase_end(self, context: PhaseContext) -> None:
+        if context.phase.name == "evaluate":
+            run_on_main_process(context.processes, lambda: self._push(context))
+
+    def _push(self, context: PhaseContext) -> None:
+        folder = context.folder
+        published = [event for event in folder.read_events()[0] if event["event"] == "published"]
+        if not published:
+            return  # publishing failed, and its own alert has been raised
+        space = f"{published[-1]['run']}-app"
+        try:
+            url = push_space(folder.root, space, is_private=context.recipe.hub.private)
+        except (HubError, ValueError, OSError) as err:
+            context.alert("hub", f"The Space {space} could not be updated: {err}")
+            return
+        logger.info("Space: %s", url)

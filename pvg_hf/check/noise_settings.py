@@ -1,0 +1,186 @@
+"""Checks that the noise of a recipe is consistent, and that its checker works."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+
+from datasets import Dataset
+
+from pvg_hf.check.refusals import refusals
+from pvg_hf.config import Recipe
+from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
+from pvg_hf.core.extensions import ExtensionError, suggest
+from pvg_hf.data.label_rates import label_rates
+from pvg_hf.noise.error_buckets import FEATURES, conditions_of, meets
+from pvg_hf.noise.imperfect_checker import make_base
+from pvg_hf.noise.routing import Routes, make_routes
+from pvg_hf.noise.verdicts import BaseChecker
+from pvg_hf.tasks.base import Problem
+
+
+def check_noise(recipe: Recipe) -> Iterator[str]:
+    """List mistakes in `noise` that can be found without the task's problems."""
+    noise, correction = recipe.noise, recipe.verifier.correction
+    if noise.soft_labels and correction != "none":
+        yield (
+            f"`verifier.correction` is `{correction}` together with `noise.soft_labels`, which already average over the noise "
+            "and leave nothing to correct: set only one of the two."
+        )
+    yield from _check_observed(recipe)
+    if noise.checker is not None:
+        yield from refusals("`noise.checker`", partial(make_routes, noise.checker))
+        yield from refusals("`noise.checker.command`", partial(make_base, noise.checker))
+
+
+def _check_observed(recipe: Recipe) -> Iterator[str]:
+    """List settings by which a run with `stopping.labels: observed` would decide by the truth."""
+    noise, watchdogs = recipe.noise, recipe.watchdogs
+    if recipe.stopping.labels != "observed":
+        return
+    if noise.flips_in_training:
+        yield (
+            f"`stopping.labels` is `observed`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` labels are "
+            "flipped in the verifier's training only, and held-out solutions have no observed label: take `clean`, or labels that "
+            "are flipped once."
+        )
+    if watchdogs.false_positives == "stop":
+        yield (
+            "`stopping.labels` is `observed`, but `watchdogs.false_positives: stop` ends a phase by the truth, since it counts wrong "
+            "solutions that are accepted: take `alert` or `off`, or `labels: clean`."
+        )
+    if watchdogs.collapse_recovery == "supervised":
+        yield (
+            "`stopping.labels` is `observed`, but `watchdogs.collapse_recovery: supervised` trains on solutions that are wrong by the "
+            "truth: take another recovery, or `labels: clean`."
+        )
+
+
+def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
+    """List a mistake if the labels that the `verifier` or `prover` sees are wrong so often that they mislead on its `problems`."""
+    where = "`noise`" if recipe.noise.checker is None else "`noise.checker`"
+    return refusals(
+        where, lambda: [label_rates(recipe, round_index, player, problems[player]) for player in recipe.players]
+    )
+
+
+def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
+    """
+    List mistakes in `noise.checker` on the task's problems, including verdicts of a custom checker on a few solutions.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides, and with a checker in which [`check_noise`] found no mistake.
+        round_index (`int`):
+            The round.
+        parts (`Mapping[str, Dataset]`):
+            The problems by part of the split.
+    """
+    checker = recipe.noise.checker
+    routes = make_routes(checker)
+    mistakes = [*_check_columns(routes, parts), *_check_selectors(checker, parts)]
+    mistakes = mistakes or refusals("`noise.checker`", partial(_check_budgets, recipe.noise, routes, parts))
+    yield from mistakes or check_label_rates(recipe, round_index, parts)
+    yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
+
+
+def _check_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
+    """
+    Check that the checker's budgets cover a call.
+
+    Raises:
+        ValueError: if a budget does not cover the cheapest first call.
+    """
+    budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
+    if not budgets:
+        return
+    players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
+    problems = (problem for player in players for problem in parts[player])
+    least = min(routes.of(problem)[0].path[0].cost for problem in problems)
+    small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
+    if small:
+        raise ValueError(
+            f"{' and '.join(small)} cannot pay for a single call: the cheapest first call costs {least:g}, so that every "
+            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or start with a cheaper `tier`."
+        )
+
+
+def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str]:
+    """List named columns that the problems lack, and slices without a problem."""
+    columns = parts["verifier"].column_names
+    named = {"slice_by": routes.slice_by, "critical": routes.critical and routes.critical.column}
+    unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
+    for key, column in unknown.items():
+        yield f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack. {suggest(column, columns)}"
+    if unknown:
+        return
+    if routes.critical is not None and routes.critical.is_column:
+        yield from _check_critical(parts["verifier"], routes.critical.column)
+    if routes.slice_by is None:
+        return
+    values = sorted({str(value) for part in parts.values() for value in part.unique(routes.slice_by)})
+    for name in routes.slices:
+        if name not in values:
+            yield (
+                f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. "
+                f"{suggest(name, values)}"
+            )
+
+
+def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
+    """List conditions of the checker's systematic errors whose path is unknown, or that fail on a reference solution."""
+    where, problems = "`noise.checker.errors`", parts["verifier"]
+    known = [*FEATURES, *problems.column_names]
+    buckets = [] if checker.errors is None else checker.errors.targeted_buckets
+    conditions = [condition for bucket in buckets for condition in conditions_of(bucket.selector)]
+    for path in sorted({condition["path"] for condition in conditions} - set(known)):
+        yield f"{where} has a selector with the path `{path}`, which no solution has. {suggest(path, known)}"
+    problem = problems[0]
+    tries = [partial(meets, one, problem, problem["reference"]) for one in conditions if one["path"] in known]
+    yield from dict.fromkeys(mistake for attempt in tries for mistake in refusals(where, attempt))
+
+
+def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
+    kind = str(problems.features.arrow_schema.field(column).type)
+    if kind != "bool":
+        yield (
+            f"`noise.checker.critical` is the column `{column}`, whose values are neither true nor false but "
+            f"`{kind}`, so that all that are not 0 or empty would be critical. Compare it with a value, as in "
+            "`difficulty >= 5`."
+        )
+
+
+def _check_base(config: CheckerConfig, problems: Dataset, budget_seconds: float) -> Iterator[str]:
+    """Ask a custom checker about a few solutions, as the game would."""
+    base = make_base(config)
+    if base is None:
+        return
+    try:
+        yield from _ask_base(base, problems, budget_seconds)
+    finally:
+        base.close()
+
+
+def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> Iterator[str]:
+    """List the first mistake, if any: the checker must decide on a reference, and verdicts must be booleans."""
+    problem = problems[0]
+    for asked, solution in _solutions_to_ask(problems):
+        where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
+        try:
+            verdict = base.ask(problem, solution, budget_seconds)
+        except ExtensionError as err:
+            yield f"{where} gives no verdict: {err}"
+            return
+        if solution == problem["reference"] and verdict.passed is None:
+            reason = f"does not finish within {budget_seconds:g} s."
+            yield f"{where} {reason if verdict.error is None else f'ends with an error: {verdict.error}'}"
+            return
+
+
+def _solutions_to_ask(problems: Dataset) -> Iterator[tuple[str, str]]:
+    """Descriptions and texts of a few solutions to the first problem."""
+    reference, *others = problems["reference"]
+    yield "the reference solution", reference
+    yield "an empty solution", ""
+    wrong = next((other for other in others if other != reference), None)
+    if wrong is not None:
+        yield "another problem's reference solution", wrong

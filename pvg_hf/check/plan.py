@@ -1,0 +1,348 @@
+"""Describes the plan of a game as text for a terminal or a file."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from textwrap import wrap
+
+from pvg_hf.check.amounts import TextLengths
+from pvg_hf.check.custom_code import seems_relative
+from pvg_hf.check.memory import list_memory_settings
+from pvg_hf.check.mistakes import check_recipe, list_mistakes
+from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
+from pvg_hf.check.round_plans import RoundPlan, plan_rounds, planned_hardware
+from pvg_hf.check.speed import BANDWIDTH_SHARE, MATRIX_SHARE, REACHED_SHARE, Card
+from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.trust import admit_code
+from pvg_hf.core.project import install_extra
+from pvg_hf.core.roles import Role
+from pvg_hf.core.units import show_bytes, show_count, show_seconds
+from pvg_hf.data.label_rates import routed_rates
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.pilot import has_pilot
+from pvg_hf.rewards import load_reward
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_same_problems, check_same_recipe
+from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
+
+logger = logging.getLogger(__name__)
+
+WIDTH = 80
+LABEL = 12  # columns
+CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
+
+ROUGH = (
+    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
+    "process. The formulas are in docs/recipes.md."
+)
+
+RECORDED = (
+    "A time with * was recorded in this run, by the last of these rounds that is finished, or else by an earlier one, in proportion "
+    "to the tokens."
+)
+
+NOT_MEASURED = (
+    f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
+    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
+    "The formulas are in docs/recipes.md."
+)
+
+
+def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Warn about valid but unusual settings, in one or two sentences each."""
+    yield from _missing_figure_notes(recipe)
+    yield from dict.fromkeys(note for plan in plans for note in _reward_notes(plan.amounts.recipe))
+    yield from _mean_rate_notes(plans)
+    yield from _length_notes(recipe, plans[0])
+    yield from _memory_notes(recipe, plans)
+    yield from _bfloat16_notes(plans[0])
+    if plans[0].card is not None:
+        yield from _not_installed(plans)
+
+
+def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
+    samples = recipe.mint.test_solutions_per_problem
+    out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
+    if out_of_reach:
+        yield (
+            f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
+            f"`mint.test_solutions_per_problem` = {samples} solutions."
+        )
+
+
+def _reward_notes(recipe: Recipe) -> Iterator[str]:
+    prover = recipe.prover
+    selects = Role.HELPFUL in prover.trained_roles and prover.self_evaluation is None
+    is_custom = ":" in prover.reward
+    if is_custom and selects and not load_reward(prover.reward).is_relative and seems_relative(recipe):
+        yield (
+            f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which then measures "
+            "little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
+        )
+
+
+def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    for key in dict.fromkeys(
+        key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems)
+    ):
+        yield (
+            f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
+            "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
+        )
+
+
+def _corrected_by_means(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
+    """Corrections that assume one pair of rates although the checker has several."""
+    noise = recipe.noise
+    if noise.checker is None:
+        return
+    if noise.is_for_verifier and recipe.verifier.correction != "none":
+        yield from (
+            ["verifier.correction"] if len(set(routed_rates(noise.checker, problems.parts["verifier"]))) > 1 else []
+        )
+    if noise.is_for_prover and recipe.prover.reward_correction != "none":
+        yield from (
+            ["prover.reward_correction"] if len(set(routed_rates(noise.checker, problems.parts["prover"]))) > 1 else []
+        )
+
+
+def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
+    lengths = first.amounts.lengths
+    prompt = max(length.longest for length in lengths.prompt.values())
+    written = prompt + recipe.prover.max_completion_length
+    needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
+    for name, size in first.sizes.items():
+        if size.max_positions is not None and needed[name] > size.max_positions:
+            yield (
+                f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
+                f"`max_position_embeddings` = {size.max_positions:,}."
+            )
+
+
+def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Notes on phases with an estimated peak above the available memory, one per phase."""
+    available, card = plans[0].memory, plans[0].card
+    where = f"`{card.name}`" if card else "this machine"
+    phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
+    for name, (plan, work) in phases.items():
+        if work.memory > available:
+            of_round = recipe.for_round(plan.indices[0])
+            yield (
+                f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
+                f"order of effect: {list_memory_settings(of_round, name)}."
+            )
+
+
+def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
+    if first.card is not None and not first.card.has_bfloat16:
+        yield (
+            f"`{first.card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+        )
+
+
+def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Notes on packages that the recipe needs and this machine lacks, in a plan for another machine."""
+    needed: dict[str, tuple[str, str]] = {}  # package and extra
+    for recipe in (plan.amounts.recipe for plan in plans):
+        if recipe.prover.generation.startswith("vllm_"):
+            needed["`prover.generation` needs vLLM"] = ("vllm", "vllm")
+        for player, config in recipe.players.items():
+            if config.quantization != "none":
+                needed[f"`{player}.quantization` needs bitsandbytes"] = ("bitsandbytes", "quant")
+        needed |= {f"`logging.report_to` needs {name}": (name, "track") for name in recipe.logging.report_to}
+    for need, (package, extra) in needed.items():
+        if find_spec(package) is None:
+            yield f"{need}, which is not installed on this machine: make sure that the other one has it ({install_extra(extra)})."
+
+
+def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
+    """
+    Check a recipe and describe what playing it costs.
+
+    Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
+
+    Args:
+        recipe ([`Recipe`]):
+            The recipe.
+        card ([`~pvg_hf.check.speed.Card`], *optional*):
+            Graphics card that the plan is for; this machine by default.
+
+    Returns:
+        `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
+        tokens, memory and time.
+
+    Raises:
+        RecipeError: if the recipe has mistakes; all of them are listed.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
+    """
+    code = admit_code(recipe)
+    problems, mistakes = _load_problems(recipe)
+    others = _check_folder(recipe, problems)
+    if card is not None:
+        others += _check_card(recipe)
+        recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
+    mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
+    if mistakes or problems is None:
+        for line in code:
+            logger.info("The recipe runs %s", line)
+        raise RecipeError(list_mistakes(mistakes))
+    plans = plan_rounds(recipe, problems, card)
+    header = [*_header(recipe, problems, plans[0]), *(line for named in code for line in _entry("Runs", named))]
+    lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
+    for plan in plans:
+        lines += _rows(plan)
+    lines += [
+        _row("To play", "", "", "", _show_total(recipe, plans)),
+        "",
+        *wrap(NOT_MEASURED if card else ROUGH, WIDTH),
+    ]
+    if any(plan.recorded for plan in plans):
+        lines += wrap(RECORDED, WIDTH)
+    for note in list_notes(recipe, plans):
+        lines += wrap(f"Note: {note}", WIDTH)
+    return "\n".join(lines)
+
+
+def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
+    try:
+        return GameProblems.load(recipe), []
+    except ValueError as err:
+        return None, [str(err)]
+
+
+def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
+    """List a mistake if the folder holds another run, or one with other problems."""
+    folder = RunFolder.of(recipe)
+    try:
+        check_same_recipe(folder, recipe)
+        if problems is not None:
+            check_same_problems(folder, recipe, problems)
+    except ValueError as err:
+        return [str(err)]
+    return []
+
+
+def _check_card(recipe: Recipe) -> list[str]:
+    """List a mistake if the plan is for a graphics card, but the recipe uses none."""
+    if recipe.device != "cpu":
+        return []
+    return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
+
+
+def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[str]:
+    folder = RunFolder.of(recipe)
+    num_finished = len(finished_phases(recipe, folder))
+    finished = f", {num_finished} of them finished" if num_finished else ""
+    size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
+    entries = {
+        "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
+        "Machine": _describe_machine(first),
+        "Task": problems.task.name,
+        **({} if problems.task.isolation is None else {"Sandbox": problems.task.isolation}),
+        "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
+        "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
+        "Test": f"{size['test']} problems",
+        "Prover": _describe_player(recipe, first, "prover"),
+        "Verifier": _describe_player(recipe, first, "verifier"),
+        "Pretraining": _describe_pretraining(recipe),
+        **_describe_critic(recipe, first),
+        "Tokens": _describe_lengths(first.amounts.lengths),
+        **({"Pilot": _describe_pilot(recipe)} if has_pilot(recipe) else {}),
+    }
+    return [line for label, text in entries.items() for line in _entry(label, text)]
+
+
+def _describe_pilot(recipe: Recipe) -> str:
+    return f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
+
+
+def _describe_machine(first: RoundPlan) -> str:
+    hardware = first.amounts.hardware
+    number = f"{hardware.num_processes} process{'es' if hardware.num_processes > 1 else ''}"
+    if first.card is not None:
+        card = first.card
+        return (
+            f"{card.name} (not measured), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in "
+            f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
+        )
+    count = f"{hardware.device.type}, {number}"
+    return f"{count}; {first.machine.flops / 1e9:,.0f} GFLOP/s measured at the prover's width"
+
+
+def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
+    config, size = recipe.player(name), first.sizes[name]
+    source = f"a new {config.scratch.model_type}" if config.scratch else config.model
+    return f"{source}, {_describe_size(size)}"
+
+
+def _describe_pretraining(recipe: Recipe) -> str:
+    flops = {name: read_pretraining_flops(config, name) for name, config in recipe.players.items()}
+    unknown = [name for name, number in flops.items() if not number]
+    if unknown:
+        ratio = (
+            f"no share is known, as the configuration of the {' and the '.join(unknown)} has no `pretraining_flops`"
+        )
+    else:
+        ratio = f"the verifier took {flops['verifier'] / flops['prover']:.1e} of the prover's operations"
+    return f"{ratio} (Kirchner et al.: 1e-3 to 1.6e-2 works, 1 gains no robustness)"
+
+
+def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
+    if "critic" not in first.sizes:
+        return {}
+    critic = recipe.prover.ppo_settings.critic or "a copy of the prover's body"
+    what = "an adapter on the prover's base" if has_adapter_critic(recipe.prover) else critic
+    return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
+
+
+def _describe_size(size: PlayerSize) -> str:
+    is_full = size.num_trained == size.num_parameters
+    trained = "all" if is_full else show_count(size.num_trained)
+    return f"{show_count(size.num_parameters)} parameters, {trained} trained"
+
+
+def _describe_lengths(lengths: TextLengths) -> str:
+    how = "characters / 4, without a tokenizer" if lengths.is_estimated else "means"
+    return (
+        f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's input "
+        f"{lengths.verifier_input.mean:.0f} ({how})"
+    )
+
+
+def _rows(plan: RoundPlan) -> Iterator[str]:
+    for phase in plan.early:
+        yield from _phase_rows(plan, phase, phase)
+    first, last = plan.indices[0], plan.indices[-1]
+    yield f"Round {first}" if first == last else f"Rounds {first} to {last}, each"
+    for phase in ROUND_PHASES:
+        yield from _phase_rows(plan, phase, f"  {phase}")
+
+
+def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
+    costs, seconds = PHASE_COSTS[phase], plan.seconds(phase)
+    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(costs.tokens(plan.amounts))}"
+    time = show_seconds(seconds) + ("*" if phase in plan.recorded else "")
+    first, *more = wrap(costs.describe(plan.amounts), CELLS[1] - 1)
+    yield _row(label, first, tokens, show_bytes(plan.work(phase).memory), time)
+    for text in more:
+        yield _row("", text, "", "", "")
+
+
+def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
+    """Expected time of the unfinished phases."""
+    finished = finished_phases(recipe, RunFolder.of(recipe))
+    left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
+    return show_seconds(sum(plan.seconds(name) * number for plan, counts in left for name, number in counts.items()))
+
+
+def _entry(label: str, text: str) -> list[str]:
+    first, *more = wrap(text, WIDTH - LABEL, break_long_words=False, break_on_hyphens=False)  # paths stay whole
+    return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in more)]
+
+
+def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
+    left = f"{label:<{CELLS[0]}}{text:<{CELLS[1]}}"
+    return f"{left}{tokens:>{CELLS[2]}}{memory:>{CELLS[3]}}{time:>{CELLS[4]}}".rstrip()

@@ -1,0 +1,266 @@
+"""Sizes of players, computed from their configurations without loading weights."""
+
+from dataclasses import dataclass, field
+
+import torch
+from peft import PeftModel, get_peft_model
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
+from pvg_hf.core.hub_access import is_on_hub
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.kv_cache import cache_width
+from pvg_hf.models.prover_model import lora_for_prover
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.token_flops import num_multiplied
+from pvg_hf.models.verifier_model import lora_for_verifier
+from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
+
+LORA_BYTES = 4  # bytes of an adapter's weight: adapters are in float32 for any base
+
+QUANTIZED_BYTES = (
+    4 + 8 / 64 + 32 / (64 * 256)
+) / 8  # NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these
+
+
+@dataclass(frozen=True)
+class PlayerSize:
+    """Size of a player."""
+
+    num_parameters: int  # including an adapter's
+    num_trained: int
+    num_multiplied: int  # in matrix products with every token: all except an input embedding that is only looked up
+    num_layers: int
+    hidden_size: int
+    vocab_size: int
+    cache_width: int  # numbers in the KV cache per token and layer: keys and values of all key-value heads
+    max_positions: int | None  # maximum input length in tokens, if the configuration states it
+    weight_bytes: int  # of a frozen weight that is not quantised, 2 or 4; layers compute in this precision
+    num_quantized: int  # weights in 4 bits
+    trained_bytes: int  # of a trained weight
+    kept_bytes: int  # of activations that a layer keeps for the backward pass, per token
+    passing_bytes: int  # of a layer's gradients in the backward pass, per token
+    is_mixed: bool  # trained with automatic mixed precision: layers compute in 16 bits, whatever the weights are in
+    config: PretrainedConfig | None = field(default=None, compare=False)
+
+    @property
+    def is_adapted(self) -> bool:
+        """Whether an adapter is trained on a frozen base."""
+        return self.num_trained < self.num_parameters
+
+    @property
+    def frozen_bytes(self) -> float:
+        """Memory of the weights in bytes."""
+        whole = self.num_parameters - self.num_quantized
+        return whole * self.weight_bytes + self.num_quantized * QUANTIZED_BYTES
+
+    @property
+    def training_bytes(self) -> float:
+        """
+        Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes.
+
+        Mixed precision adds a copy of the trained weights in 16 bits.
+        """
+        copy = 2 if self.is_mixed and not self.is_adapted else 0
+        return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes + copy)
+
+
+def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
+    """
+    Build the player without its weights, on the `meta` device, adapter included.
+
+    Args:
+        config ([`PlayerConfig`]):
+            The player's section of the recipe.
+        player (`str`):
+            `prover` or `verifier`. It decides which packaged model a name means.
+        hardware ([`Hardware`]):
+            Hardware that the player runs on.
+
+    Returns:
+        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
+
+    Raises:
+        ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
+    """
+    return measure_size(
+        read_model_config(config, player),
+        has_lm_head=_has_lm_head(config),
+        dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
+        lora=config.lora,
+        is_quantized=config.quantization == "4bit",
+        is_mixed=_is_mixed(hardware),
+    )
+
+
+def _is_mixed(hardware: Hardware) -> bool:
+    """Whether trainers compute in bfloat16 on this hardware."""
+    return hardware.has_gpu and hardware.has_bfloat16
+
+
+def _has_lm_head(config: PlayerConfig) -> bool:
+    return not (isinstance(config, VerifierConfig) and config.traits.has_score_head)
+
+
+def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    """Find the configuration of a player's initial weights; `None` if neither this machine nor the Hub has it."""
+    if config.scratch:
+        return _scratch_config(config.scratch)
+    return find_config(resolve_model(config.model, player), config.revision)
+
+
+def read_pretraining_flops(config: PlayerConfig, player: str) -> float | None:
+    """
+    Operations of the pretraining of a player's initial weights, as their configuration states them.
+
+    The packaged models have this entry, `pretraining_flops`: 6 per parameter and token. `None` if it is missing, and for
+    weights that the run makes itself.
+    """
+    stored = None if config.is_made else read_model_config(config, player)
+    return None if stored is None else stored.to_dict().get("pretraining_flops")
+
+
+def measure_size(
+    config: PretrainedConfig | None,
+    *,
+    has_lm_head: bool,
+    dtype: torch.dtype,
+    lora: LoraConfig | None = None,
+    is_quantized: bool = False,
+    is_mixed: bool = False,
+) -> PlayerSize | None:
+    """
+    Build a model without its weights and count them; `None` if its configuration is unknown.
+
+    It is a language model or has a head of one logit. `dtype` is that of the weights that are not quantised. An adapter is
+    all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits. `is_mixed` says whether
+    training computes in bfloat16.
+
+    The activations are those of a layer of the Llama kind, counted in what autograd saves (tests/check/test_activations.py):
+    norms and residuals in float32 (32 bytes per hidden unit, 25 if only an adapter needs gradients), and the projections in
+    the type of the computation, of which the feed-forward part keeps four of its inner width.
+    """
+    if config is None:
+        return None
+    model = _empty_player(config, has_lm_head, lora)
+    text = config.get_text_config()
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    total = sum(number for number, _ in sizes)
+    width = cache_width(config)
+    inner = text.to_dict().get("intermediate_size") or 4 * text.hidden_size
+    number_bytes = 2 if is_mixed else 4
+    return PlayerSize(
+        num_parameters=total,
+        num_trained=sum(number for number, is_trained in sizes if is_trained),
+        num_multiplied=num_multiplied(model),
+        num_layers=text.num_hidden_layers,
+        hidden_size=text.hidden_size,
+        vocab_size=text.vocab_size,
+        cache_width=width,
+        max_positions=text.to_dict().get("max_position_embeddings"),
+        weight_bytes=dtype.itemsize,
+        num_quantized=_num_linear(model) if is_quantized else 0,
+        trained_bytes=LORA_BYTES if lora else dtype.itemsize,
+        kept_bytes=(25 if lora else 32) * text.hidden_size + round(number_bytes * (4 * inner + 1.5 * width)),
+        passing_bytes=8 * inner,
+        is_mixed=is_mixed,
+        config=config,
+    )
+
+
+def _scratch_config(scratch: ScratchConfig) -> PretrainedConfig:
+    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
+    settings = {"tie_word_embeddings": True, **scratch.config, "vocab_size": scratch.vocab_size}
+    return AutoConfig.for_model(scratch.model_type, **settings)
+
+
+def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
+    """
+    Find the configuration of a model on this machine, else on the Hub; `None` if neither has it.
+
+    It is a few kilobytes; no weights are downloaded.
+    """
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
+    except OSError:
+        if not is_on_hub(source, revision):
+            return None
+    return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+
+
+def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
+    """
+    Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown.
+
+    Raises:
+        ValueError: if LoRA finds none of its modules.
+    """
+    stored = read_model_config(config, player)
+    if stored is None or config.lora is None:
+        return None
+    return _empty_player(stored, _has_lm_head(config), config.lora)
+
+
+def _empty_player(config: PretrainedConfig, has_lm_head: bool, lora: LoraConfig | None) -> PreTrainedModel | PeftModel:
+    model = _empty_model(config, has_lm_head)
+    if lora is None:
+        return model
+    adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
+    return get_peft_model(model, adapter, low_cpu_mem_usage=True)
+
+
+def _empty_model(config: PretrainedConfig, has_lm_head: bool) -> PreTrainedModel:
+    with torch.device("meta"):
+        if has_lm_head:
+            return AutoModelForCausalLM.from_config(config)
+        config.num_labels = 1
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def _num_linear(model: torch.nn.Module) -> int:
+    """Number of weights that bitsandbytes quantises: the frozen matrices between embedding and head."""
+    head = model.get_output_embeddings()
+    return sum(
+        module.weight.numel()
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear) and module is not head and not module.weight.requires_grad
+    )
+
+
+def has_adapter_critic(config: ProverConfig) -> bool:
+    """Whether the critic is an adapter with a head on the prover's base, explicitly or by default."""
+    critic = config.ppo_settings.critic
+    return critic == ADAPTER or (critic is None and config.lora is not None)
+
+
+def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
+    """
+    Size of PPO's critic, by the same method as [`read_player_size`].
+
+    A critic that is not an adapter is fully fine-tuned in float32.
+
+    Returns:
+        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
+    """
+    prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
+    if has_adapter_critic(prover):
+        return read_player_size(prover, "prover", hardware)
+    if critic is None:
+        config, has_lm_head = read_model_config(prover, "prover"), True
+    elif critic == VERIFIER:
+        config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
+    else:
+        config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
+    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=_is_mixed(hardware))
+
+
+def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:
+    """Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover."""
+    return size.num_trained * 4 * LORA_BYTES if has_adapter_critic(config) else size.training_bytes

@@ -1,5 +1,0 @@
-"""The report of a run: one self-contained HTML file, and its plots."""
-
-from pvg_hf.evaluation.report.page import write_report
-
-__all__ = ["write_report"]

@@ -1,0 +1,76 @@
+"""Figures and tables of several attacks on one verifier."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import replacing
+from pvg_hf.evaluation.intervals import rate_by_problem
+from pvg_hf.evaluation.role_figures import is_valid_mistake, scored_rows
+from pvg_hf.experimental.attacks.attack_plan import kind_of
+from pvg_hf.experimental.attacks.exploit import Exploit, exploit_figures, find_convincing, log_rank_p, mean_steps
+from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
+from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
+
+
+def attack_figures(
+    results: Sequence[AttackResult], first: Sequence[AttackResult], threshold: float
+) -> dict[str, Figure]:
+    """
+    Compute the figures of a round's attackers, by reward.
+
+    Args:
+        results (`Sequence[AttackResult]`):
+            All attacks on the round's verifier.
+        first (`Sequence[AttackResult]`):
+            The attacks on round 0's verifier; empty for round 0.
+        threshold (`float`):
+            The verifier's acceptance threshold.
+    """
+    figures: dict[str, Figure] = {}
+    for kind in dict.fromkeys(kind_of(result.attack) for result in results):
+        mine = [result for result in results if kind_of(result.attack) == kind]
+        exploits = [result.exploit for result in mine]
+        cap = mine[0].attack.max_steps
+        found = exploit_figures(exploits, cap)
+        if all(result.helpful_score is not None for result in mine):
+            found["convincing_steps"] = mean_steps([_convincing(result) for result in mine], cap)
+        texts = scored_rows(pd.concat([result.texts() for result in mine]))
+        texts = texts[is_valid_mistake(texts)]
+        found["accepted"] = rate_by_problem(texts["score"] > threshold, texts["problem_id"])
+        others = [result.exploit for result in first if kind_of(result.attack) == kind]
+        if others:
+            found["p_against_round_0"] = log_rank_p(exploits, others)
+        figures |= {f"{kind}/{name}": figure for name, figure in found.items()}
+    return figures
+
+
+def write_evidence(results: Sequence[AttackResult], output: Path) -> None:
+    """
+    Write what each attacker did.
+
+    `curves.parquet` has the figures of each step of every attacker, `outcomes.parquet` a row per attacker with the step of
+    the exploit, if any.
+    """
+    curves = pd.concat([result.curve().assign(**_labels(result)) for result in results], ignore_index=True)
+    outcomes = pd.DataFrame(map(_outcome, results))
+    for name, table in ((ATTACK_CURVES, curves), (ATTACK_OUTCOMES, outcomes)):
+        with replacing(output / name) as temporary:
+            table.to_parquet(temporary, index=False)
+
+
+def _convincing(result: AttackResult) -> Exploit:
+    return find_convincing(result.curve(), helpful_score=result.helpful_score, newest_weight=result.newest_weight)
+
+
+def _labels(result: AttackResult) -> dict[str, object]:
+    attack = {"attack": kind_of(result.attack), "seed": result.attack.seed}
+    return {**attack, "helpful_score": result.helpful_score, "newest_weight": result.newest_weight}
+
+
+def _outcome(result: AttackResult) -> dict[str, object]:
+    exploit = result.exploit
+    cap = {"max_steps": result.attack.max_steps, "seconds": result.seconds}
+    return {**_labels(result), "step": exploit.step, "num_steps": exploit.num_steps, **cap}

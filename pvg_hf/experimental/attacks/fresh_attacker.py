@@ -1,0 +1,195 @@
+"""Trains one fresh attacker against a frozen verifier, and records when it exploits the verifier."""
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.sections import AttackSettings
+from pvg_hf.core.files import remove, replacing, write_json
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import Role
+from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier, AttackFolder
+from pvg_hf.experimental.attacks.exploit import Exploit, find_exploit
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
+from pvg_hf.game.phases.prover import honest_side, run_prover
+from pvg_hf.game.verifier_kinds import open_scorer
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.schedule import PhaseKey, recording, staged
+from pvg_hf.sampling.graded_solutions import sample_solutions
+
+RESULT = "attack.json"  # of a finished attack
+CURVE = "curve.parquet"  # figures of each step
+TEXTS = "texts.parquet"  # solutions of the trained attacker to test problems
+
+_PROVER = "prover"  # folder of the training; deleted when the attack is finished
+_CURVE_COLUMNS = ("step", "accuracy/sneaky", "judged_accuracy/sneaky", "failed/sneaky", "score/sneaky_incorrect")
+_TEXT_COLUMNS = ["problem_id", "problem", "reference", "solution", "correct", "outcome", "score"]
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """
+    A finished attack.
+
+    Args:
+        attack ([`Attack`]):
+            The attack.
+        exploit ([`~pvg_hf.experimental.attacks.exploit.Exploit`]):
+            When the verifier was exploited, if it was.
+        helpful_score (`float`, *optional*):
+            Mean score that the attacker's incorrect solutions had to reach.
+        threshold (`float`):
+            The verifier's acceptance threshold.
+        newest_weight (`float`):
+            Weight of the newest step in the moving averages of the criterion, in (0, 1].
+        seconds (`float`):
+            Duration over all starts.
+        folder (`Path`):
+            Its folder, with `curve.parquet` and `texts.parquet`.
+    """
+
+    attack: Attack
+    exploit: Exploit
+    helpful_score: float | None
+    threshold: float
+    newest_weight: float
+    seconds: float
+    folder: Path = field(compare=False)
+
+    @classmethod
+    def read(cls, folder: Path) -> "AttackResult":
+        """Read a finished attack."""
+        values = read_json(folder / RESULT)
+        attack, exploit = Attack(**values.pop("attack")), Exploit(**values.pop("exploit"))
+        return cls(attack, exploit, **values, folder=folder)
+
+    def curve(self) -> pd.DataFrame:
+        """Figures of each step."""
+        return pd.read_parquet(self.folder / CURVE)
+
+    def texts(self) -> pd.DataFrame:
+        """Solutions of the trained attacker to test problems, with score and grade."""
+        return pd.read_parquet(self.folder / TEXTS)
+
+
+def play_attack(verifier: AttackedVerifier, settings: AttackSettings, root: Path, attack: Attack) -> AttackResult:
+    """
+    Train an attacker, or resume its training, and write its result to `root / attack.name`.
+
+    Args:
+        verifier ([`AttackedVerifier`]):
+            The frozen verifier.
+        settings ([`~pvg_hf.config.sections.AttackSettings`]):
+            Settings of the attacks.
+        root (`Path`):
+            Folder of all attacks. A finished one appears there by one rename.
+        attack ([`Attack`]):
+            The attack.
+
+    Raises:
+        ValueError: if the task or the players cannot be loaded.
+        GameInterrupted: if the user asked to stop; the attack resumes from its last checkpoint.
+    """
+    target, started = root / attack.name, time.monotonic()
+    if target.exists():
+        return AttackResult.read(target)
+    recipe, stop = verifier.attacker_recipe(attack, settings), StopRequest()
+    problems = verifier.problems(settings)
+    with ExitStack() as stack:
+        stack.enter_context(naming_full_disk(root))
+        stack.enter_context(stop.listening())
+        output = stack.enter_context(staged(target, is_main=True))
+        record = stack.enter_context(recording(output, 1, is_main=True))
+        stack.enter_context(naming_memory_settings(recipe, "prover"))
+        folder = AttackFolder(output, verifier.folder, verifier.models)
+        key = PhaseKey("prover", attack.round_index)
+        context = PhaseContext(recipe, folder, key, problems, stop, range(attack.max_steps))
+        result = _train(context, verifier, attack, output, settings.num_problems)
+        result = replace(result, seconds=record.seconds + time.monotonic() - started, folder=target)
+        values = {name: value for name, value in vars(result).items() if name != "folder"}
+        write_json(output / RESULT, {**values, "attack": asdict(attack), "exploit": asdict(result.exploit)})
+        record.summary = describe_exploit(result.exploit)
+        remove(output / _PROVER)  # the attack's evidence is its curve and its texts
+    return result
+
+
+def describe_exploit(exploit: Exploit) -> str:
+    """Describe an outcome in a few words."""
+    return f"exploit at step {exploit.step}" if exploit.is_found else f"not found in {exploit.num_steps} steps"
+
+
+def _train(
+    context: PhaseContext, verifier: AttackedVerifier, attack: Attack, output: Path, num_problems: int
+) -> AttackResult:
+    helpful_score = verifier.helpful_score
+    if helpful_score is None:
+        # With the seed of the verifier's recipe: all of its attackers must reach the same score.
+        shared = replace(context, recipe=replace(context.recipe, seed=verifier.recipe.seed))
+        helpful_score = honest_side(shared).clean.get("score/helpful_correct")
+    fixed = {} if helpful_score is None else {"score/helpful_correct": helpful_score}
+    run_prover(context, output / _PROVER, fixed=fixed)
+    curve = attack_curve(context.metrics)
+    with replacing(output / CURVE) as temporary:
+        curve.to_parquet(temporary, index=False)
+    stopping, prover = context.recipe.stopping, context.recipe.prover
+    exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
+    with replacing(output / TEXTS) as temporary:
+        _attack_texts(context, output / _PROVER, num_problems).to_parquet(temporary, index=False)
+    threshold = read_json(verifier.folder / CALIBRATION)["threshold"]
+    weight = stopping.newest_weight(prover.num_batches)
+    return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)
+
+
+def attack_curve(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the sneaky role's figures of each step that wrote solutions, from the metrics of a prover phase."""
+    lines = [line for line in metrics if line.get("step") is not None and "prover/accuracy/sneaky" in line]
+    rows = [
+        {name: line.get(name if name == "step" else f"prover/{name}") for name in _CURVE_COLUMNS} for line in lines
+    ]
+    return pd.DataFrame(rows, columns=list(_CURVE_COLUMNS)).astype(float).astype({"step": int})
+
+
+def _lines(curve: pd.DataFrame) -> list[dict[str, float | None]]:
+    return curve.astype(object).where(curve.notna(), None).to_dict("records")
+
+
+def _attack_texts(context: PhaseContext, prover: Path, num_problems: int) -> pd.DataFrame:
+    """Solutions of the trained attacker to test problems, one each, scored by the verifier."""
+    problems = context.problems.sample("test", num_problems)
+    sampler = context.players.sampler(prover)
+    rows = sample_solutions(
+        sampler,
+        context.problems.prompts,
+        problems,
+        Role.SNEAKY,
+        num_samples=1,
+        seed=context.seed("texts"),
+        part="test",
+        round_index=context.round_index,
+    )
+    scorer = open_scorer(context.players, context.round_index)
+    table = pd.DataFrame(rows)
+    table["score"] = scorer(table["problem"].tolist(), table["solution"].tolist())
+    return table[_TEXT_COLUMNS]
+
+
+def check_attacker(recipe: Recipe) -> None:
+    """
+    Check that the sneaky role can be trained alone with the settings of a recipe.
+
+    Raises:
+        ValueError: if a setting belongs to another role.
+    """
+    if recipe.prover.generation == "vllm_colocate":
+        raise ValueError(
+            "`prover.generation` is `vllm_colocate`, whose memory is not released before its process ends; attacks follow one "
+            "another in a process. Set `prover.generation=vllm_server` or `transformers`."
+        )

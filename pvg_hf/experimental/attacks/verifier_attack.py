@@ -1,0 +1,65 @@
+"""Attacks one frozen verifier with the prover of a recipe, without a run."""
+
+from pathlib import Path
+
+from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.trust import admit_code
+from pvg_hf.core.disk_names import round_index_of
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import write_json, write_text
+from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier
+from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.models.sources import local_folder
+from pvg_hf.run.lock import locked
+
+SUMMARY = "summary.md"
+FIGURES_FILE = "figures.json"
+_ATTACKERS = "attackers"
+
+
+def attack_verifier(recipe: Recipe, workforce: Workforce | None = None) -> Path:
+    """
+    Attack the verifier of the recipe's section `attack`, or resume the attacks.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            Task, split, prover, and the section `attack`.
+        workforce ([`~pvg_hf.experimental.attacks.attack_job.Workforce`], *optional*):
+            Processes that train the attackers.
+
+    Returns:
+        `Path`: the folder `OUTPUT_DIR/NAME`, with `summary.md`, `figures.json`, the curves and a folder per attacker.
+
+    Raises:
+        ValueError: if the recipe names no verifier or has mistakes, or the verifier is missing or has no threshold.
+        AttacksFailedError, WorkerDiedError: if attackers could not be trained; the others are kept.
+    """
+    if recipe.attack is None or recipe.attack.verifier is None:
+        raise RecipeError("The recipe does not name the verifier to attack: `attack: {verifier: FOLDER}`.")
+    if recipe.prover.is_made:
+        raise RecipeError(
+            "The attackers start from `prover.model`, but the recipe makes the prover itself (`prover.scratch` or "
+            "`prover.warmup`). Give the folder of the made one, such as `runs/NAME/models/prover`, as `prover.model`."
+        )
+    admit_code(recipe)
+    root = Path(recipe.output_dir) / recipe.name
+    folder = Path(local_folder(recipe.attack.verifier, recipe.attack.revision))
+    if not (folder / CALIBRATION).exists():
+        raise ValueError(f"{folder} has no {CALIBRATION}: it is not the folder of a round's verifier.")
+    round_index = round_index_of(recipe.attack.revision or folder.name) or 0
+    verifier = AttackedVerifier(round_index, folder, root / "models", recipe, recipe.attack.helpful_score)
+    with locked(root, is_main=True, user="The attacks in {root} are being trained"):
+        results = run_attacks([verifier], recipe.attack, root / _ATTACKERS, workforce or Workforce())[round_index]
+        figures = attack_figures(results, [], results[0].threshold)
+        write_evidence(results, root)
+        write_json(root / FIGURES_FILE, {key: figure.to_dict() for key, figure in figures.items()})
+        write_text(root / SUMMARY, _summarize(recipe, figures))
+    return root
+
+
+def _summarize(recipe: Recipe, figures: dict[str, Figure]) -> str:
+    rows = [f"| `{key}` | {figure:.3f} |" for key, figure in figures.items()]
+    head = [f"# Attacks on {recipe.attack.verifier}", "", "| figure | value, 95 % interval, n |", "|---|---|"]
+    return "\n".join([*head, *rows]) + "\n"

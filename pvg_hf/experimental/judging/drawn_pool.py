@@ -1,0 +1,89 @@
+"""Draws many solutions to test problems for an evaluation, problem by problem, so that it can be interrupted."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from pvg_hf.core.files import remove, replacing
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.experimental.judging.judged_round import JudgedRound
+from pvg_hf.game.console import shows_progress
+from pvg_hf.run.file_names import DRAWN_POOL
+from pvg_hf.sampling import Sample, Sampler
+from pvg_hf.sampling.graded_solutions import make_rows
+
+_PARTS = "parts"  # folder of the problems that are finished
+_COLUMNS = ["problem_id", "sample_index", "solution", "correct", "outcome", "num_tokens", "score"]
+
+
+def draw_pool(
+    judged: JudgedRound, role: Role, problems: list[dict[str, Any]], *, num_samples: int, name: str, output: Path
+) -> pd.DataFrame:
+    """
+    Draw solutions with the last checkpoint of the round's prover, grade them, and score them with the round's verifier.
+
+    A problem's solutions are stored before the next problem; an interrupted call continues with the others. No draw
+    depends on the number of problems or solutions, or on the batch.
+
+    Args:
+        judged ([`~pvg_hf.experimental.judging.judged_round.JudgedRound`]):
+            The round.
+        role ([`~pvg_hf.core.roles.Role`]):
+            Role that writes.
+        problems (`list[dict]`):
+            Test problems, the same ones in the same order in every call.
+        num_samples (`int`):
+            Solutions per problem.
+        name (`str`):
+            Name of the evaluation, from which the draws are seeded.
+        output (`Path`):
+            Folder of the result, to which `pool.parquet` is written.
+
+    Returns:
+        `pd.DataFrame`: rows with `problem_id`, `sample_index`, `solution`, `correct`, `outcome`, `num_tokens`, `score`.
+    """
+    parts = [output / _PARTS / f"{number:06d}.parquet" for number in range(len(problems))]
+    todo = [(problem, part) for problem, part in zip(problems, parts, strict=True) if not part.exists()]
+    if todo:
+        scorer = judged.scorer()
+        sampler = judged.players.role_sampler(role, judged.round_index, base_owner=scorer)
+        path = (judged.seed(name), role)
+        for problem, part in tqdm(
+            todo, desc=name, unit="problem", disable=not shows_progress(judged.recipe), leave=False
+        ):
+            prompt = judged.problems.prompt(problem, role, sampler.tokenizer)
+            samples = sample_many(
+                sampler, prompt, (*path, problem["problem_id"]), num_samples, at_once=_rows_at_once(judged)
+            )
+            writer = {"part": "test", "role": role, "round_index": judged.round_index, "prover": ""}
+            rows = pd.DataFrame(make_rows(judged.problems.task, [problem], [samples], **writer)[0])
+            # Equal texts have equal scores, up to rounding by their batch.
+            texts = list(dict.fromkeys(rows["solution"]))
+            scores = dict(zip(texts, scorer([problem["problem"]] * len(texts), texts), strict=True))
+            rows["score"] = rows["solution"].map(scores).astype(float)
+            with replacing(part) as temporary:
+                rows[_COLUMNS].to_parquet(temporary, index=False)
+    pool = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
+    with replacing(output / DRAWN_POOL) as temporary:
+        pool.to_parquet(temporary, index=False)
+    remove(output / _PARTS)
+    return pool
+
+
+def sample_many(sampler: Sampler, prompt: str, path: tuple[object, ...], number: int, *, at_once: int) -> list[Sample]:
+    """Sample solutions to one prompt, `at_once` in a batch; each has a generator seeded by `path` and its number."""
+    samples: list[Sample] = []
+    while len(samples) < number:
+        numbers = range(len(samples), min(len(samples) + at_once, number))
+        samples += sampler.sample([prompt], [[derive_rng(*path, index) for index in numbers]])[0]
+    return samples
+
+
+def _rows_at_once(judged: JudgedRound) -> int:
+    """Return a number of solutions that fit in memory: as many as a batch of the recipe's own phases has."""
+    recipe = judged.recipe
+    each = max(recipe.bootstrap.solutions_per_problem, recipe.mint.test_solutions_per_problem)
+    return (recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch) * each

@@ -1,0 +1,427 @@
+"""The base class of tasks with the problems of a dataset of programs."""
+
+import hashlib
+import json
+import logging
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import datasets
+from datasets import Dataset, Features, Value
+from tqdm.auto import tqdm
+
+from pvg_hf.core.files import write_json
+from pvg_hf.core.threads import call_in_threads
+from pvg_hf.experimental.programs.code.certificate import expect_output, same_result
+from pvg_hf.experimental.programs.code.dataset_rows import Row, find_files, read_files, read_hub
+from pvg_hf.experimental.programs.code.extraction import is_program
+from pvg_hf.experimental.programs.code.program_task import ProgramTask, ProgramTests
+from pvg_hf.experimental.programs.code.prompts_for_programs import EXAMPLES, PROGRAM_PROMPTS, SNEAKY_WITH_INPUT
+from pvg_hf.experimental.programs.sandbox import (
+    NOTHING,
+    CallCase,
+    Case,
+    CaseOutcome,
+    CaseResult,
+    Comparison,
+    Limits,
+    StdinCase,
+    outputs_agree,
+)
+from pvg_hf.experimental.programs.sandbox.inside.values import decode_value, encode_value
+from pvg_hf.tasks.base import PROBLEM_COLUMNS, Problem, Split, check_split
+
+logger = logging.getLogger(__name__)
+
+VERSION = 2  # of the files of prepared problems
+MAX_TRIED = 10  # solutions of a problem that are tried
+MAX_REFERENCES = 3
+COMMON_IMPORTS = """\
+from collections import *
+from heapq import *
+from bisect import *
+from math import *
+from itertools import *
+from functools import *
+from typing import *
+from builtins import *
+import bisect, collections, functools, heapq, itertools, math, random, re, string, sys
+"""
+"""Imports that graders of programming contests put before a function, and that its solutions rely on."""
+
+_REPEATED = "its text occurs twice"
+MAX_LISTED = 10  # problems that the warning names; `left_out` has all
+
+
+@dataclass(frozen=True)
+class ReadProblem:
+    """
+    A problem as a dataset has it, before its solutions are run.
+
+    Args:
+        difficulty (`int`):
+            Larger is harder.
+        visible (`tuple[Case, ...]`), hidden (`tuple[Case, ...]`):
+            Its tests. A hidden test without an expected output gets the one on which the references agree.
+        solutions (`tuple[str, ...]`):
+            The dataset's solutions, in order.
+        function (`str`, *optional*):
+            Function that a program must define; `None` for a script.
+        columns (`Mapping[str, Any]`):
+            Further columns of the task.
+    """
+
+    difficulty: int
+    visible: tuple[Case, ...]
+    hidden: tuple[Case, ...]
+    solutions: tuple[str, ...]
+    function: str | None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Rows and tests of the problems of a split, by id, and the problems that were left out, with the reason."""
+
+    rows: dict[str, dict[str, Any]]
+    tests: dict[str, ProgramTests]
+    left_out: dict[str, str]
+
+
+class DatasetProgramTask(ProgramTask):
+    """
+    Base class of tasks with the problems of a dataset of programs.
+
+    A problem is used if at least one of the dataset's solutions passes all of its tests, twice with the same outputs. All others
+    are left out, counted in a warning, and listed with the reason by [`left_out`]. Each problem is prepared once: its tests are
+    stored as JSON in the folder `pvg_hf-programs` of the cache of `datasets`, so that a run which resumes has the same problems.
+
+    Args:
+        path (`str`, *optional*):
+            A folder with JSON Lines or Parquet files; see [`~pvg_hf.experimental.programs.code.dataset_rows.find_files`]. By default the dataset
+            comes from the Hub.
+        hub_id (`str`):
+            The dataset on the Hub.
+        num_train (`int`, *optional*), num_test (`int`, *optional*):
+            Use only the first problems of a split that are not left out, at least 1; all by default.
+        max_hidden_tests (`int`, *optional*):
+            Use only so many hidden tests of a problem, the first ones; all by default.
+        sandbox (`str`):
+            Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
+        limits ([`~pvg_hf.experimental.programs.sandbox.Limits`]):
+            What a program may use.
+        num_workers (`int`, *optional*):
+            Programs that run, and problems that are prepared, at the same time; see [`ProgramTask`].
+        prover_inputs (`bool`):
+            Whether provers may propose an input on which their program fails; see [`ProgramTask`].
+
+    Raises:
+        ValueError: for a number below 1.
+    """
+
+    columns: ClassVar = {"difficulty": Value("int32")}
+    prompts: ClassVar = PROGRAM_PROMPTS
+    sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
+    few_shot_examples: ClassVar = EXAMPLES
+    default_few_shot: ClassVar = 0  # an instruction-tuned prover needs none
+    stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:", "\n\nQuestion:", "\nQuestion:")
+    prelude: ClassVar[str] = ""  # put before programs that are functions; see `ProgramTests`
+
+    def __init__(
+        self,
+        path: str | None,
+        hub_id: str,
+        num_train: int | None,
+        num_test: int | None,
+        max_hidden_tests: int | None,
+        sandbox: str,
+        limits: Limits,
+        num_workers: int | None,
+        prover_inputs: bool,
+    ):
+        numbers = {"num_train": num_train, "num_test": num_test, "max_hidden_tests": max_hidden_tests}
+        for name, number in numbers.items():
+            if number is not None and number < 1:
+                raise ValueError(f"`{name}` must be at least 1, or omitted for all; got {number}.")
+        super().__init__(sandbox, limits, num_workers, prover_inputs)
+        self.path, self.hub_id = path, hub_id
+        self.num_problems = {"train": num_train, "test": num_test}
+        self.max_hidden_tests = max_hidden_tests
+        self._splits: dict[str, _Split | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_splits": {}}  # large, and read again from the prepared files
+
+    @abstractmethod
+    def stored_split(self, split: Split) -> str | None:
+        """Return the name of a split in the dataset; `None` if it has none for the test problems."""
+
+    @abstractmethod
+    def row_name(self, row: Row) -> str:
+        """Return the name of a problem in its dataset."""
+
+    @abstractmethod
+    def problem_text(self, row: Row) -> str:
+        """Return the text of a problem."""
+
+    @abstractmethod
+    def read_row(self, row: Row) -> ReadProblem | str:
+        """Read a row; why it cannot be used, in a few words, if it cannot."""
+
+    @property
+    def needs_references(self) -> bool:
+        """Whether a problem without a solution that passes its tests is left out."""
+        return True
+
+    @property
+    def hub_config(self) -> str | None:
+        """Config of the dataset on the Hub."""
+        return None
+
+    def rows(self, split: Split) -> Iterator[Row] | None:
+        """
+        Read the rows of a split; `None` if there is no test split.
+
+        Raises:
+            ValueError: if files are missing or unreadable.
+        """
+        stored = self.stored_split(split)
+        if stored is None:
+            return None
+        if self.path is None:
+            return read_hub(self.hub_id, stored, self.hub_config)
+        files = find_files(self.path, stored)
+        if not files and split == "test":
+            return None
+        if not files:
+            raise ValueError(f"`{self.path}` holds no file `{stored}*.jsonl` or `{stored}*.parquet` (`path`).")
+        return read_files(files)
+
+    def problems(self, split: Split) -> Dataset | None:
+        check_split(split)
+        found = self._load(split)
+        if found is None:
+            return None
+        features = {name: Value("string") for name in PROBLEM_COLUMNS}
+        return Dataset.from_list(list(found.rows.values()), features=Features({**features, **self.columns}))
+
+    def left_out(self, split: Split) -> dict[str, str]:
+        """
+        Return the problems of a split that are not used, by name in the dataset, with the reason.
+
+        Only the problems up to the last one that is used are looked at.
+        """
+        found = self._load(split)
+        return {} if found is None else found.left_out
+
+    def program_tests(self, problem: Problem) -> ProgramTests:
+        for split in ("train", "test"):
+            if problem["problem_id"].startswith(f"{self.name}-{split}-"):
+                found = self._load(split)
+                if found is not None and problem["problem_id"] in found.tests:
+                    return found.tests[problem["problem_id"]]
+        raise ValueError(f"The task `{self.name}` has no problem `{problem['problem_id']}`, so no tests of it.")
+
+    def _load(self, split: Split) -> _Split | None:
+        if split not in self._splits:
+            self._splits[split] = self._read_split(split)
+        return self._splits[split]
+
+    def _read_split(self, split: Split) -> _Split | None:
+        rows = self.rows(split)
+        if rows is None:
+            return None
+        number = self.num_problems[split]
+        seen = self._test_texts() if split == "train" else set()
+        found = _Split({}, {}, {})
+        with tqdm(rows, desc=f"{self.name}, {split}", unit="problem", disable=None, leave=False) as bar:
+            left = iter(bar)
+            while len(found.rows) != number and (chunk := list(islice(left, self.num_workers))):
+                named = [(self.row_name(row), self.problem_text(row)) for row in chunk]
+                # A text that occurs twice in a chunk is prepared twice, and used once.
+                asked = [(row, text in seen) for row, (_, text) in zip(chunk, named, strict=True)]
+                prepared = call_in_threads(self._prepare_unless_known, asked, self.num_workers)
+                for (name, text), result in zip(named, prepared, strict=True):
+                    if len(found.rows) != number:
+                        self._add_row(found, name, text, result, split, seen)
+        self._report(found, split)
+        if number is not None and len(found.rows) < number:
+            raise ValueError(
+                f"`num_{split}` is {number}, but only {len(found.rows)} problems of `{self.name}` can be used."
+            )
+        return found
+
+    def _test_texts(self) -> set[str]:
+        """Texts of the test problems: no such problem is trained on."""
+        rows = self.rows("test")
+        return set() if rows is None else {self.problem_text(row) for row in rows}
+
+    def _prepare_unless_known(self, row: Row, is_known: bool) -> dict[str, Any]:
+        return {"left_out": _REPEATED} if is_known else self._prepare(row)
+
+    def _add_row(
+        self, found: _Split, name: str, text: str, prepared: dict[str, Any], split: Split, seen: set[str]
+    ) -> None:
+        if text in seen:
+            prepared = {"left_out": _REPEATED}
+        if "left_out" in prepared:
+            found.left_out[name] = prepared["left_out"]
+            return
+        seen.add(text)
+        problem_id = f"{self.name}-{split}-{name}"
+        references = tuple(prepared["references"])
+        found.rows[problem_id] = {
+            "problem_id": problem_id,
+            "problem": text,
+            "reference": references[0] if references else "",
+            "difficulty": prepared["difficulty"],
+            **prepared["columns"],
+        }
+        visible, hidden = (tuple(map(_read_case, prepared[kind])) for kind in ("visible", "hidden"))
+        prelude = self.prelude if prepared["function"] is not None else ""
+        found.tests[problem_id] = ProgramTests(
+            visible, hidden, references, function=prepared["function"], prelude=prelude
+        )
+
+    def _report(self, found: _Split, split: Split) -> None:
+        if not found.rows:
+            raise ValueError(
+                f"No problem of `{self.name}`, split `{split}`, can be used: {_count_reasons(found.left_out) or 'there is none'}."
+            )
+        if found.left_out:
+            names = ", ".join(list(found.left_out)[:MAX_LISTED]) + (
+                ", ..." if len(found.left_out) > MAX_LISTED else ""
+            )
+            logger.warning(
+                "`%s`, split `%s`: %d problems are used and %d are left out (%s): %s.",
+                *(self.name, split, len(found.rows), len(found.left_out), _count_reasons(found.left_out), names),
+            )
+
+    def _prepare(self, row: Row) -> dict[str, Any]:
+        """Read a row and run its solutions, or take the result of an earlier time."""
+        file = _prepared_folder() / self.name / f"{self._digest(row)}.json"
+        if file.is_file():
+            return json.loads(file.read_text(encoding="utf-8"))
+        problem = self.read_row(row)
+        prepared = {"left_out": problem} if isinstance(problem, str) else self._check_problem(problem)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_json(file, prepared)
+        except OSError as err:
+            if file.is_file():  # another process was faster
+                return prepared
+            raise ValueError(
+                f"Cannot store a prepared problem in `{file.parent}`: {err}. The environment variable `HF_DATASETS_CACHE` "
+                "names another folder."
+            ) from err
+        return prepared
+
+    def _digest(self, row: Row) -> str:
+        settings = [VERSION, self.name, asdict(self.limits), self.max_hidden_tests, *self.row_settings(row)]
+        text = json.dumps([settings, row], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+    def row_settings(self, row: Row) -> list[Any]:
+        """Settings of a subclass, as JSON, on which the prepared problem of a row depends."""
+        return []
+
+    def _check_problem(self, problem: ReadProblem) -> dict[str, Any]:
+        problem = replace(problem, hidden=problem.hidden[: self.max_hidden_tests])
+        if not problem.visible or not problem.hidden:
+            return {"left_out": "no visible and hidden tests"}
+        references = self._references(problem)
+        if isinstance(references, str):
+            return {"left_out": references}
+        hidden = self._agreed_cases(problem, references)
+        return {
+            "difficulty": problem.difficulty,
+            "function": problem.function,
+            "columns": dict(problem.columns),
+            "references": references,
+            "visible": [_write_case(case) for case in problem.visible],
+            "hidden": [_write_case(case) for case in hidden],
+        }
+
+    def _references(self, problem: ReadProblem) -> list[str] | str:
+        """Return the solutions that pass all tests; why there are none, if so."""
+        passing, is_varying = [], False
+        cases = [*problem.visible, *problem.hidden]
+        solutions = [text for text in problem.solutions[:MAX_TRIED] if is_program(text, problem.function)]
+        for solution in solutions:
+            results = self._run(problem, solution, cases, 0)
+            if not all(result.outcome is CaseOutcome.PASSED for result in results):
+                continue
+            again = self._run(problem, solution, cases, 1)
+            if not all(map(same_result, cases, results, again)):
+                is_varying = True
+                continue
+            passing.append(solution)
+            if len(passing) == MAX_REFERENCES:
+                break
+        if passing or not self.needs_references:
+            return passing
+        if not solutions:
+            return "no solution is a valid program"
+        return "not deterministic" if is_varying else "its solutions fail its tests"
+
+    def _run(self, problem: ReadProblem, program: str, cases: list[Case], repeat: int) -> list[CaseResult]:
+        prelude = self.prelude if problem.function is not None else ""
+        return self.run_cases(prelude + program, cases, self.limits, repeat=repeat)
+
+    def run_cases(self, program: str, cases: list[Case], limits: Limits, *, repeat: int = 0) -> list[CaseResult]:
+        """
+        Run a program while problems are prepared.
+
+        Raises:
+            ValueError: if the sandbox fails.
+        """
+        results = self.sandbox.run(program, cases, limits, repeat=repeat)
+        if any(result.outcome is CaseOutcome.HOST_FAILED for result in results):
+            raise ValueError(
+                f"The sandbox `{self.sandbox.isolation}` failed while the problems of `{self.name}` were prepared."
+            )
+        return results
+
+    def _agreed_cases(self, problem: ReadProblem, references: list[str]) -> list[Case]:
+        """Hidden tests; those without an expected output get that of the references, or are dropped if these disagree."""
+        agreed = [self._agree(problem, case, references) if _is_open(case) else case for case in problem.hidden]
+        return [case for case in agreed if case is not None]
+
+    def _agree(self, problem: ReadProblem, case: Case, references: list[str]) -> Case | None:
+        outputs = [self._run(problem, reference, [case], 0)[0].output for reference in references]
+        if not outputs or None in outputs or not all(outputs_agree(case, outputs[0], other) for other in outputs):
+            return None
+        return expect_output(case, outputs[0])
+
+
+def _prepared_folder() -> Path:
+    return Path(datasets.config.HF_DATASETS_CACHE) / "pvg_hf-programs"
+
+
+def _is_open(case: Case) -> bool:
+    return case.expected is None if isinstance(case, StdinCase) else case.expected is NOTHING
+
+
+def _count_reasons(left_out: Mapping[str, str]) -> str:
+    return ", ".join(f"{number} x {reason}" for reason, number in Counter(left_out.values()).most_common())
+
+
+def _write_case(case: Case) -> dict[str, Any]:
+    rules = asdict(case.comparison)
+    if isinstance(case, StdinCase):
+        return {"stdin": case.stdin, "expected": case.expected, "rules": rules}
+    arguments = [encode_value(value) for value in case.arguments]
+    return {"function": case.function, "arguments": arguments, "expected": encode_value(case.expected), "rules": rules}
+
+
+def _read_case(stored: Mapping[str, Any]) -> Case:
+    rules = Comparison(**stored["rules"])
+    if "stdin" in stored:
+        return StdinCase(stored["stdin"], stored["expected"], rules)
+    arguments = tuple(decode_value(value) for value in stored["arguments"])
+    return CallCase(stored["function"], arguments, decode_value(stored["expected"]), rules)

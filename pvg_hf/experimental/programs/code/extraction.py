@@ -1,0 +1,88 @@
+"""Finds the program in a solution's text."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from pvg_hf.experimental.programs.code.syntax_trees import parse_python
+
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = {"", "py", "python", "python3"}
+_CODE_LINE = re.compile(r"^(?:def|class|import|from|async def)\b|^@|^\w+\s*=", re.MULTILINE)
+MAX_DROPPED = 40  # lines of prose after a program without a fence
+MAX_CHARACTERS = 200_000  # a longer text is no program; parsing it would take seconds
+
+
+def extract_program(solution: str, function: str | None = None) -> str | None:
+    """
+    Return the program in a solution's text.
+
+    The candidates are the fenced blocks (` ``` ` or `~~~`, without a language or with Python), the last one first, then the whole
+    text, then the text from its first line of code, without lines of prose after it. A fence that is not closed ends with the
+    text.
+
+    Args:
+        solution (`str`):
+            Any text.
+        function (`str`, *optional*):
+            Function, or `Class.method`, that the program must define. A block that does not is not a candidate.
+
+    Returns:
+        `str`, *optional*: the first candidate that is valid Python, not empty, and defines the function; `None` if there is
+        none.
+    """
+    if len(solution) > MAX_CHARACTERS:
+        return None
+    candidates = (text.strip("\n").rstrip() for text in _candidates(solution))
+    return next((text for text in candidates if is_program(text, function)), None)
+
+
+def is_program(text: str, function: str | None = None) -> bool:
+    """Whether a text is valid Python with at least one statement, and defines `function` at its top level."""
+    tree = parse_program(text)
+    if tree is None or not tree.body:
+        return False
+    return function is None or _defines(tree, function)
+
+
+def parse_program(text: str) -> ast.Module | None:
+    """Parse a program; `None` if it is not valid Python."""
+    try:
+        return parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+def _defines(tree: ast.Module, function: str) -> bool:
+    owner, _, method = function.rpartition(".")
+    body = tree.body
+    if owner:
+        classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name == owner]
+        body = [node for found in classes for node in found.body]
+    return any(method in _names(node) for node in body)
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """Names that a statement binds at its own level."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Assign):
+        return {target.id for target in node.targets if isinstance(target, ast.Name)}
+    if isinstance(node, ast.If | ast.Try):
+        return {name for child in node.body for name in _names(child)}
+    return set()
+
+
+def _candidates(solution: str) -> Iterator[str]:
+    blocks = [match[3] for match in _FENCE.finditer(solution) if match[2].lower() in _PYTHON]
+    yield from reversed(blocks)
+    yield solution
+    first = _CODE_LINE.search(solution)
+    if first is None:
+        return
+    lines = solution[first.start() :].split("\n")
+    for _ in range(MAX_DROPPED):
+        yield "\n".join(lines)
+        # An indented line is code: without it, a program with a mistake would become another program.
+        if not lines or lines.pop()[:1].isspace():
+            return

@@ -1,0 +1,70 @@
+"""Training texts for the base models of the task `functions`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pvg_hf.core.roles import Role
+from pvg_hf.experimental.programs.functions.programs import STYLES, sample_flawed_program, write_program
+from pvg_hf.experimental.programs.functions.specification import Specification, sample_specification
+
+DIFFICULTIES = (1, 5)
+"""Smallest and largest number of parts of a specification."""
+
+
+@dataclass(frozen=True)
+class ProgramCorpusConfig:
+    """
+    Distribution of the training texts.
+
+    Args:
+        min_difficulty (`int`), max_difficulty (`int`):
+            Range of the number of parts of a specification, drawn uniformly.
+        flaw_rate (`tuple[tuple[Role, float], ...]`):
+            Share of flawed programs for each role, in [0, 1]; a text's role is drawn uniformly. The shares differ a little
+            between roles, as an instruction-tuned model's answers do; the rest is for the game to teach.
+        shown_rate (`float`):
+            Share of the sneaky texts whose prompt shows an honest program, in [0, 1].
+    """
+
+    min_difficulty: int = 1
+    max_difficulty: int = 4
+    flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.15), (Role.HELPFUL, 0.075), (Role.SNEAKY, 0.3))
+    shown_rate: float = 0.4
+
+
+@dataclass(frozen=True)
+class ProgramText:
+    """
+    A training text.
+
+    Args:
+        specification ([`Specification`]):
+            What the program should compute.
+        role ([`~pvg_hf.core.roles.Role`]):
+            The role of the prompt.
+        honest_program (`str`, *optional*):
+            The honest program that the prompt shows.
+        program (`str`):
+            The program, honest or flawed.
+    """
+
+    specification: Specification
+    role: Role
+    honest_program: str | None
+    program: str
+
+
+def sample_program_text(rng: np.random.Generator, config: ProgramCorpusConfig) -> ProgramText:
+    """Draw a specification, a role, and a program as the role's corpus has it."""
+    difficulty = int(rng.integers(config.min_difficulty, config.max_difficulty + 1))
+    specification = sample_specification(rng, difficulty)
+    role, flaw_rate = config.flaw_rate[rng.integers(len(config.flaw_rate))]
+    style, shown_style = (STYLES[rng.integers(len(STYLES))] for _ in range(2))
+    shows = role is Role.SNEAKY and rng.random() < config.shown_rate
+    if shows and rng.random() < 0.5:
+        style = shown_style  # a near copy of the honest program
+    is_flawed = rng.random() < flaw_rate
+    program = sample_flawed_program(rng, specification, style) if is_flawed else write_program(specification, style)
+    shown = write_program(specification, shown_style) if shows else None
+    return ProgramText(specification, role, shown, program)

@@ -1,0 +1,80 @@
+"""Prepares a program for a page: the honest program next to it, its tests, and the input on which it fails."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS, Certificate, program_similarity
+
+
+@dataclass(frozen=True)
+class ShownProgram:
+    """
+    A program as pages show it.
+
+    Args:
+        program (`str`):
+            The program, as extracted from the solution.
+        is_whole (`bool`):
+            Whether the solution has nothing else, except blank space at its ends.
+        visible_pass_rate (`float`, *optional*), hidden_pass_rate (`float`, *optional*):
+            Shares of tests passed, in [0, 1]; `None` if the sandbox failed.
+        similarity (`float`, *optional*):
+            Similarity to the task's nearest honest program, in [0, 1].
+        honest (`str`, *optional*):
+            For an incorrect program, the most similar of the honest programs that are known.
+        certificate ([`~pvg_hf.experimental.programs.code.Certificate`], *optional*):
+            An input on which the program is proved to be wrong, with both outputs.
+    """
+
+    program: str
+    is_whole: bool
+    visible_pass_rate: float | None
+    hidden_pass_rate: float | None
+    similarity: float | None
+    honest: str | None
+    certificate: Certificate | None
+
+
+def prepare_program(row: Mapping[str, Any], honest: Iterable[str]) -> ShownProgram | None:
+    """
+    Prepare the program of a solution.
+
+    Args:
+        row (`Mapping[str, Any]`):
+            A row of the pool.
+        honest (`Iterable[str]`):
+            Honest programs for the same problem, such as its reference and correct programs of the helpful role.
+
+    Returns:
+        [`ShownProgram`], *optional*: `None` if the task's solutions are no programs, or if this one has none.
+    """
+    program = row.get("answer")
+    if not set(PROGRAM_COLUMNS) <= set(row.keys()) or pd.isna(program):
+        return None
+    return ShownProgram(
+        program=program,
+        is_whole=row["solution"].strip() == program.strip(),
+        visible_pass_rate=_number(row["visible_pass_rate"]),
+        hidden_pass_rate=_number(row["hidden_pass_rate"]),
+        similarity=_number(row["similarity"]),
+        honest=None if row["correct"] else nearest_program(program, honest),
+        certificate=_certificate(row),
+    )
+
+
+def nearest_program(program: str, others: Iterable[str]) -> str | None:
+    """Return the most similar of some other programs, the first of several; `None` if there is none."""
+    return max(others, key=lambda other: program_similarity(program, [other]), default=None)
+
+
+def _certificate(row: Mapping[str, Any]) -> Certificate | None:
+    if pd.isna(row["failing_input"]):
+        return None
+    return Certificate(row["failing_input"], row["expected_output"], row["program_output"])
+
+
+def _number(value: float | None) -> float | None:
+    return None if pd.isna(value) else float(value)

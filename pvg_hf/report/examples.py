@@ -1,0 +1,152 @@
+"""Selects example solutions for the report: a sneaky incorrect one next to a helpful correct one of the same problem."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.experimental.programs.shown_programs import ShownProgram, prepare_program
+from pvg_hf.report.escaping import Line
+from pvg_hf.run.read import RoundData
+
+NUM_EARLIER_EXAMPLES = 2
+CONVINCING_SHARE = 2 / 3
+CONVINCING = "Among the most convincing mistakes"
+SEEN = "Among the mistakes rejected most clearly"
+
+
+@dataclass(frozen=True)
+class ExampleSolution:
+    """
+    A solution as the report shows it.
+
+    Args:
+        title (`str`):
+            Role and correctness.
+        lines (`list[Line]`):
+            Lines of the text.
+        answer (`str`):
+            The final answer.
+        score (`float`):
+            Score by the verifier of the round.
+        percentile (`float`):
+            Percentage in [0, 100] of the round's test solutions that score lower.
+        is_accepted (`bool`, *optional*):
+            Whether the score is above the threshold; `None` before the round is evaluated.
+        program ([`ShownProgram`], *optional*):
+            The program, of tasks whose solutions are programs.
+    """
+
+    title: str
+    lines: list[Line]
+    answer: str
+    score: float
+    percentile: float
+    is_accepted: bool | None
+    program: ShownProgram | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """
+    A problem with two solutions.
+
+    Args:
+        heading (`str`):
+            Why it is shown.
+        problem (`str`), reference (`str`):
+            The problem and its reference solution or answer.
+        helpful (`ExampleSolution`, *optional*):
+            The highest-scoring helpful correct solution, if any.
+        sneaky (`ExampleSolution`):
+            The highest-scoring sneaky incorrect solution.
+    """
+
+    heading: str
+    problem: str
+    reference: str
+    helpful: ExampleSolution | None
+    sneaky: ExampleSolution
+
+
+def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
+    """
+    Choose the example problems of a round.
+
+    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct solution
+    above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
+
+    Args:
+        data ([`~pvg_hf.run.read.RoundData`]):
+            A round.
+        num_examples (`int`):
+            Maximum number of examples. There are fewer if the round has too few problems with a sneaky mistake or
+            with a positive margin.
+    """
+    if data.solutions is None:
+        return []
+    rows, threshold = scored_rows(data.solutions), data.figure("threshold").value
+    sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
+    helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
+    return [
+        Example(
+            heading=heading,
+            problem=sneaky.loc[problem_id, "problem"],
+            reference=sneaky.loc[problem_id, "reference"],
+            helpful=_show(helpful.loc[problem_id], rows, threshold) if problem_id in helpful.index else None,
+            sneaky=_show(sneaky.loc[problem_id], rows, threshold),
+        )
+        for problem_id, heading in _headings(helpful["score"], sneaky["score"], num_examples).items()
+    ]
+
+
+def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[str, str]:
+    """Heading of each chosen problem, given the best score per problem id of either role."""
+    is_alone = ~sneaky.index.isin(helpful.index)
+    ranked = sneaky.to_frame().assign(is_alone=is_alone).sort_values(["is_alone", "score"], ascending=[True, False])
+    convincing = list(ranked.index[: round(num_examples * CONVINCING_SHARE)])
+    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
+    gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
+    seen = list(gaps.index[gaps > 0][: num_examples - len(convincing)])
+    return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}
+
+
+def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd.DataFrame:
+    """Highest-scoring solution of each problem, indexed by problem id; ties go to the earliest."""
+    chosen = rows[(rows["role"] == role.value) & (rows["correct"].astype(bool) == is_correct)]
+    ranked = chosen.sort_values("score", ascending=False, kind="stable")
+    return ranked.drop_duplicates("problem_id").set_index("problem_id")
+
+
+def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> ExampleSolution:
+    """Prepare a solution, indexed by its columns and named by its problem, among all scored ones."""
+    scores, of_problem = rows["score"], rows[rows["problem_id"] == row.name]
+    is_honest = (of_problem["role"] == Role.HELPFUL.value) & of_problem["correct"].astype(bool)
+    return ExampleSolution(
+        title=f"{row['role']}, {'correct' if row['correct'] else 'incorrect'}",
+        lines=mark_flaw(row["solution"], row.get("first_flaw_step"), row.get("first_flaw_kind")),
+        answer=row["answer"],
+        score=float(row["score"]),
+        percentile=100 * float((scores < row["score"]).mean()),
+        is_accepted=None if threshold is None else bool(row["score"] > threshold),
+        program=prepare_program(row, [row["reference"], *of_problem.loc[is_honest, "answer"]]),
+    )
+
+
+def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]:
+    """
+    Split a solution into lines and annotate the line of its first flaw.
+
+    Args:
+        solution (`str`):
+            The text. Leading and trailing blank lines do not count as steps.
+        step (`float`, *optional*):
+            Index of the flawed line, from 0; null if no flaw is known.
+        kind (`str`, *optional*):
+            Kind of the flaw, e.g. `wrong_operation`.
+    """
+    lines = [Line(text) for text in solution.strip().split("\n")]
+    if not pd.isna(step) and int(step) < len(lines):
+        lines[int(step)] = Line(lines[int(step)].text, f"first flaw: {str(kind).replace('_', ' ')}")
+    return lines

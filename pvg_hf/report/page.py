@@ -1,0 +1,238 @@
+"""Writes `report.html` and `plots/` of a run folder."""
+
+import base64
+import re
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.files import write_bytes, write_text
+from pvg_hf.core.versions import show_versions
+from pvg_hf.data.schema import OUTCOME_WORDS
+from pvg_hf.experimental.programs.program_tables import program_problems_table, program_tables, sandbox_table
+from pvg_hf.report.escaping import show_preformatted, show_text
+from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.report.highlighting import show_difference, show_program
+from pvg_hf.report.judgement_tables import judgement_tables
+from pvg_hf.report.pilot_findings import Pilot
+from pvg_hf.report.plots import PLOTS, Plot
+from pvg_hf.report.pool_tables import pools_tables
+from pvg_hf.report.statements import describe_progress, write_verdict
+from pvg_hf.report.tables import (
+    acceptance_tables,
+    answers_table,
+    calls_table,
+    channel_table,
+    count_noun,
+    difficulty_table,
+    diversity_table,
+    escalation_table,
+    false_positive_table,
+    new_texts_table,
+    noise_table,
+    pairs_table,
+    pilot_table,
+    rates_table,
+    roc_table,
+    roles_table,
+    rounds_table,
+    scoring_counts_table,
+    sources_table,
+    times_table,
+)
+from pvg_hf.report.written_evaluations import confusion_table, evaluations_table, sample_evaluations
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import RunData, load_run
+
+TEMPLATE = "report.html.jinja"
+_NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; all others are at the end
+
+
+@dataclass(frozen=True)
+class Image:
+    """A plot embedded in the page: heading, caption, explained terms, data URI, and width in CSS pixels."""
+
+    title: str
+    caption: str
+    terms: dict[str, str]
+    uri: str
+    width: int
+
+
+def write_report(run_folder: Path) -> Path:
+    """
+    Write `report.html` and `plots/*.png` into a run folder. It works after any phase.
+
+    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped.
+
+    Args:
+        run_folder (`Path`):
+            `runs/NAME`, with at least a `recipe.yaml`.
+
+    Returns:
+        `Path`: the page. The page and each plot are replaced atomically.
+
+    Raises:
+        ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
+    """
+    run = load_run(run_folder)
+    images = _write_plots(run, run_folder / "plots")
+    page = run_folder / "report.html"
+    write_text(page, render_page(run, images))
+    return page
+
+
+def render_page(run: RunData, images: dict[str, Image]) -> str:
+    """Render the page as HTML; every value is escaped."""
+    pilot = Pilot(run.recipe, run.pilot)
+    return (
+        make_environment()
+        .get_template(TEMPLATE)
+        .render(
+            run=run,
+            images=images,
+            progress=describe_progress(run),
+            origin=_origin(run),
+            rewards=describe_rewards(run.recipe),
+            command=_command(run),
+            count_noun=count_noun,
+            verdict=write_verdict(run),
+            rounds=rounds_table(run),
+            answers=answers_table(run),
+            pools=pools_tables(run),
+            roc=roc_table(run),
+            acceptance=acceptance_tables(run),
+            programs=program_tables(run),
+            program_problems=program_problems_table(run),
+            sandbox=sandbox_table(run),
+            new_texts=new_texts_table(run),
+            roles=roles_table(run),
+            sources=sources_table(run),
+            evaluations=evaluations_table(run),
+            confusion=confusion_table(run),
+            evaluated=sample_evaluations(run),
+            pairs=pairs_table(run),
+            cut=scoring_counts_table(run, "num_cut"),
+            unreadable=scoring_counts_table(run, "num_unreadable"),
+            diversity=diversity_table(run),
+            difficulty=difficulty_table(run),
+            pilot=pilot_table(pilot),
+            pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
+            times=times_table(run),
+            rates=rates_table(run),
+            calls=calls_table(run),
+            false_positives=false_positive_table(run),
+            noise=noise_table(run),
+            escalations=escalation_table(run),
+            channel=channel_table(run),
+            judged=judgement_tables(run),
+            examples=_examples(run),
+            environment=_flattened(run.environment),
+        )
+    )
+
+
+def make_environment(*folders: Path) -> Environment:
+    """Jinja environment for the report's templates and those in `folders`; every value is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": show_text,
+        "preformatted": show_preformatted,
+        "program": show_program,
+        "difference_from": lambda program, honest: show_difference(honest, program),
+        "headings": _headings,
+    }
+    return environment
+
+
+def embed(plot: Plot, png: bytes) -> Image:
+    """Embed a plot's PNG in an [`Image`]."""
+    uri = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return Image(plot.title, plot.caption, plot.terms, uri, width=round(plot.canvas.get_figwidth() * 96))
+
+
+def _headings(page: Markup) -> list[tuple[str, Markup]]:
+    """Id and title of every second-level heading with an id, for the table of contents."""
+    return [(name, Markup(title)) for name, title in re.findall(r'<h2 id="([\w-]+)">(.*?)</h2>', page)]
+
+
+def _origin(run: RunData) -> dict[str, str]:
+    """Dates and versions of the run, by heading."""
+    known = [event for event in run.events if event.get("time") is not None]
+    # Not in the order of the log: a run that was pulled logs its earlier events again.
+    ends = [*(event["time"] - event.get("seconds", 0) for event in known), *(event["time"] for event in known)]
+    days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in sorted(ends)]
+    environment = run.environment
+    named = {name: version for name, version in environment.get("versions", {}).items() if name in _NAMED}
+    commit = environment.get("git_revision")
+    lines = {
+        "Played": f"{days[0]} to {days[-1]} UTC{_unknown_times(run)}" if days else "",
+        "With": ", ".join(filter(None, [show_versions(named), commit and f"commit {commit[:10]}"])),
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+def _unknown_times(run: RunData) -> str:
+    first = run.first_round_with_alerts
+    return "" if first is None else f"; when the rounds before round {first} were played is not known"
+
+
+def describe_rewards(recipe: Recipe) -> str:
+    """The prover's reward, e.g. `reward src`, with rounds that differ: `reward src, in round 2 cgc`."""
+    reward = recipe.prover.reward
+    of_round = {k: recipe.for_round(k).prover.reward for k in range(recipe.num_rounds) if k in recipe.rounds}
+    others = [f"in round {k} {name}" for k, name in sorted(of_round.items()) if name != reward]
+    return ", ".join([f"reward {reward}", *others])
+
+
+def _command(run: RunData) -> str:
+    """
+    Command line that plays the recipe again under another name, from the folder that the recipe names.
+
+    The folder that was read may be another one; its path has no place in a page that is published.
+    """
+    num_processes = run.environment.get("num_processes", 1)
+    launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
+    recipe = RunFolder.of(run.recipe).recipe
+    return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
+
+
+def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
+    images = {}
+    for make_plot in PLOTS:
+        plot = make_plot(run)
+        if plot is not None:
+            png = plot.to_png()
+            write_bytes(folder / f"{plot.name}.png", png)
+            images[plot.name] = embed(plot, png)
+    return images
+
+
+def _examples(run: RunData) -> dict[int, list[Example]]:
+    """Examples by round, the last round first; earlier rounds show only a few."""
+    minted = [data for data in reversed(run.rounds) if data.solutions is not None]
+    num_examples = run.recipe.evaluation.num_examples
+    return {
+        data.round_index: choose_examples(data, num_examples if data is minted[0] else NUM_EARLIER_EXAMPLES)
+        for data in minted
+    }
+
+
+def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Flatten nested values to `{"section.key": "value"}`."""
+    lines: dict[str, str] = {}
+    for key, value in values.items():
+        lines |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
+    return lines

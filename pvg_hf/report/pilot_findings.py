@@ -1,0 +1,309 @@
+"""Findings of a pilot: what the base prover wrote before the game, whether the game can work, and what to change."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import median
+from textwrap import shorten, wrap
+from typing import Any
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.roles import Outcome, Role
+from pvg_hf.data.schema import FAILED_OUTCOMES, OUTCOME_WORDS, list_outcomes
+from pvg_hf.evaluation.intervals import rate
+from pvg_hf.report.escaping import reveal
+
+Row = dict[str, Any]
+
+PILOT_ROLES = (Role.BASE, Role.HELPFUL, Role.SNEAKY)
+
+MIN_SHARE = 0.05
+"""Share of correct solutions, and of wrong ones, below which a game stops."""
+
+MAX_FAILED = 1 / 3
+"""Share of solutions without an answer, cut or uncertified above which a game stops."""
+
+NOTABLE = 0.1
+"""Share of solutions that failed in one way above which the pilot says what to change, even if the game can begin."""
+
+CALM = 0.7
+"""Temperature that the pilot advises if a higher one gives few correct solutions, or many that failed."""
+
+NUM_TEXTS = 2  # shown of each outcome
+_WIDTH = 80
+_LONG_LINE = 320  # characters, of which the middle is left out
+_HEAD, _TAIL = 3, 4  # lines of a long text
+
+_VERBS = {
+    Outcome.TRUNCATED: "are cut",
+    Outcome.NO_ANSWER: "have no answer",
+    Outcome.UNCERTIFIED: "are uncertified",
+}
+
+_PROGRAM = re.compile(r"```|^(def |import |print\()", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """
+    Solutions of the base prover to a few problems, one in each role.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe of the game.
+        rows (`list[dict]`):
+            The solutions: `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if the task has
+            them `strict_answer`, `lenient_answer` and `lenient_correct`.
+    """
+
+    recipe: Recipe
+    rows: list[Row]
+
+    def counts(self, role: Role) -> Counter[Outcome]:
+        """Number of a role's solutions by outcome."""
+        return Counter(Outcome(row["outcome"]) for row in self.rows if row["role"] == role)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes to list."""
+        return list_outcomes(Counter(row["outcome"] for row in self.rows))
+
+    def lengths(self, role: Role) -> tuple[float, int]:
+        """Median and greatest length of a role's solutions, in tokens."""
+        lengths = [row["num_tokens"] for row in self.rows if row["role"] == role]
+        return median(lengths), max(lengths)
+
+    def examples(self) -> dict[Outcome, list[Row]]:
+        """The first solutions of each outcome, of different roles if several have it."""
+        chosen = {}
+        for outcome in self.outcomes:
+            found = [[r for r in self.rows if (r["role"], r["outcome"]) == (role, outcome)] for role in PILOT_ROLES]
+            firsts = [rows[0] for rows in found if rows]
+            chosen[outcome] = (firsts + [row for rows in found for row in rows[1:]])[:NUM_TEXTS]
+        return {outcome: rows for outcome, rows in chosen.items() if rows}
+
+    def needed(self) -> dict[Role, tuple[Outcome, ...]]:
+        """Outcomes of which the game needs enough, by role. Roles that it neither trains nor learns from are left out."""
+        needs = {Role.HELPFUL: (Outcome.VERIFIED,), Role.SNEAKY: (Outcome.PROOF_INVALID,)}
+        needed = {role: needs[role] for role in self.recipe.prover.trained_roles}
+        if self.recipe.bootstrap.import_from is not None:
+            return needed
+        sides = (Outcome.VERIFIED, Outcome.PROOF_INVALID)  # of a pair
+        has_references = self.recipe.data.correct_source != "prover"
+        return {Role.BASE: sides[has_references:], **needed}
+
+    def lacking(self, role: Role) -> list[Outcome]:
+        """The needed outcomes of which a role has too few, unless all its solutions failed, which says nothing about them."""
+        counts = self.counts(role)
+        if counts[Outcome.VERIFIED] + counts[Outcome.PROOF_INVALID] == 0:
+            return []
+        return [o for o in self.needed().get(role, ()) if counts[o] < MIN_SHARE * counts.total()]
+
+    def stops(self) -> list[str]:
+        """Reasons why the game cannot work, one sentence each; empty if it can begin."""
+        reasons = []
+        for role in self.needed():
+            counts = self.counts(role)
+            reasons += [
+                f"{role}: {_share(counts, [outcome])} {OUTCOME_WORDS[outcome]}; {_purpose(role, outcome)} at least "
+                f"{100 * MIN_SHARE:.0f} %."
+                for outcome in self.lacking(role)
+            ]
+            failed = [outcome for outcome in list_outcomes(counts) if outcome in FAILED_OUTCOMES and counts[outcome]]
+            if sum(counts[outcome] for outcome in failed) > MAX_FAILED * counts.total():
+                kinds = ", ".join(f"{counts[outcome]} {OUTCOME_WORDS[outcome]}" for outcome in failed)
+                reasons.append(f"{role}: {_share(counts, failed)} failed: {kinds}; at most a third may.")
+        return reasons
+
+    def advice(self) -> list[str]:
+        """List changes of the recipe that would help, one for each weakness that was found."""
+        judged = [row for row in self.rows if row["role"] in self.needed()]
+        failed = {
+            outcome: [row for row in judged if row["outcome"] == outcome]
+            for outcome in (Outcome.TRUNCATED, Outcome.NO_ANSWER, Outcome.UNCERTIFIED)
+        }
+        notable = [outcome for outcome, rows in failed.items() if len(rows) > NOTABLE * len(judged)]
+        lacking = {role: self.lacking(role) for role in self.needed()}
+        temperature = self.recipe.prover.temperature
+        items = []
+        if temperature > CALM and (notable or any(Outcome.VERIFIED in outcomes for outcomes in lacking.values())):
+            items.append(
+                f"First try `prover.temperature={CALM}` ({temperature:g} now): small models lose the thread at high temperatures."
+            )
+        advise = {
+            Outcome.TRUNCATED: self._advice_on_cut,
+            Outcome.NO_ANSWER: self._advice_on_no_answer,
+            Outcome.UNCERTIFIED: self._advice_on_uncertified,
+        }
+        items += [
+            f"{len(failed[outcome])} of {len(judged)} solutions {_VERBS[outcome]}. {' '.join(advise[outcome](failed[outcome]))}"
+            for outcome in notable
+        ]
+        few = {Outcome.VERIFIED: self._advice_on_few_correct, Outcome.PROOF_INVALID: self._advice_on_few_wrong}
+        for role, outcomes in lacking.items():
+            # The advice for the base role is for all.
+            items += [few[o](role) for o in outcomes if role == Role.BASE or o not in lacking.get(Role.BASE, ())]
+        return items
+
+    def _advice_on_cut(self, rows: list[Row]) -> Iterator[str]:
+        longest = self.recipe.prover.max_completion_length
+        num_loops = sum(_repeats_itself(row["solution"]) for row in rows)
+        num_answered = sum(
+            not _repeats_itself(row["solution"]) and row.get("strict_answer") is not None for row in rows
+        )
+        least = NOTABLE * len(rows)  # fewer are not worth a sentence
+        if (number := len(rows) - num_loops - num_answered) > least:
+            yield (
+                f"Not finished at the {longest} tokens of `prover.max_completion_length`: {number}. Try "
+                f"`prover.max_completion_length={2 * longest}`, and lower it later to the length that nine in ten need."
+            )
+        if num_answered > least:
+            yield (
+                f"Answered, but not ended: {num_answered}. A longer maximum does not help: train the prover to stop "
+                "(`prover.warmup`), or take an instruct model, whose chat template ends its turn (`prover.model`)."
+            )
+        if num_loops > least:
+            yield (
+                f"Repeating the same words at the end: {num_loops}. A longer maximum does not help: try "
+                "`prover.repetition_penalty=1.1`, or take a better `prover.model`."
+            )
+
+    def _advice_on_no_answer(self, rows: list[Row]) -> Iterator[str]:
+        num_empty = sum(not row["solution"].strip() for row in rows)
+        num_programs = sum("lenient_answer" in row and bool(_PROGRAM.search(row["solution"])) for row in rows)
+        lenient = [row for row in rows if row.get("lenient_answer") is not None]
+        least = NOTABLE * len(rows)
+        if lenient and self.recipe.task.answer_format == "strict":
+            yield (
+                "`task.answer_format=lenient`, which reads the last number where no answer is marked, finds an answer in "
+                f"{len(lenient)} of them, and the right one in {sum(row['lenient_correct'] for row in lenient)}."
+            )
+        if num_empty > least:
+            yield (
+                f"Empty: {num_empty}. The prover ends at once: check what its chat template makes of the prompt "
+                "(`prover.chat_template_kwargs`, `task.prompts`)."
+            )
+        if num_programs > least:
+            yield (
+                f"Programs: {num_programs}. Ask for words and not for code in the prompt (`task.prompts`), or take a `prover.model` "
+                "that was not made for code."
+            )
+        yield (
+            "To have the prover keep the format, show it solved examples (`task.few_shot`), say in the prompt how the last line must "
+            "look (`task.prompts`), or train it on references first (`prover.warmup`)."
+        )
+
+    def _advice_on_uncertified(self, rows: list[Row]) -> Iterator[str]:
+        yield 'Nothing proves that they are wrong, so that they are in no pair: see "Certificates" in docs/experimental/code.md.'
+
+    def _advice_on_few_correct(self, role: Role) -> str:
+        if role != Role.BASE and (share := self._share_of_base(Outcome.VERIFIED)) >= MIN_SHARE:
+            return (
+                f"Few correct solutions in the {role} role, while {100 * share:.0f} % are correct in the base role, whose prompt shows examples "
+                f"if the task has any: word the prompt of the {role} role like it (`task.prompts`)."
+            )
+        return (
+            "Few correct solutions: take a larger or better trained `prover.model`, show more solved examples (`task.few_shot`), use "
+            "easier problems (`task.options`), or train the prover on references first (`prover.warmup`)."
+        )
+
+    def _advice_on_few_wrong(self, role: Role) -> str:
+        if role == Role.SNEAKY and self._share_of_base(Outcome.PROOF_INVALID) >= MIN_SHARE:
+            return (
+                "Few wrong solutions in the sneaky role: show it the answer that it must avoid (`task.sneaky_sees=reference_answer`), or "
+                "say more clearly in its prompt that the answer must be wrong (`task.prompts`)."
+            )
+        return (
+            "Few wrong solutions: use harder problems (`task.options`), a smaller `prover.model`, or a higher `prover.temperature` "
+            f"({self.recipe.prover.temperature:g} now)."
+        )
+
+    def _share_of_base(self, outcome: Outcome) -> float:
+        counts = self.counts(Role.BASE)
+        return counts[outcome] / max(1, counts.total())
+
+    def check(self) -> None:
+        """
+        Check that the game can begin.
+
+        Raises:
+            ValueError: if it cannot work; the message says why and what to change.
+        """
+        stops = self.stops()
+        if stops:
+            raise ValueError(
+                "\n".join(
+                    [
+                        "The pilot stops the game, before anything expensive:",
+                        *(f"- {reason}" for reason in stops),
+                        "What to change:",
+                        *(f"- {item}" for item in self.advice()),
+                        "`--pilot` with other settings shows what they change, e.g. `--pilot prover.temperature=0.7`. To play all the "
+                        "same: `bootstrap.pilot_problems=0`.",
+                    ]
+                )
+            )
+
+    def describe(self) -> str:
+        """Describe shares, lengths, and texts of each kind, and what looks bad if the game can begin all the same."""
+        num_problems = self.counts(Role.BASE).total()
+        error = 98 / sqrt(num_problems)  # half of a 95 % interval of a share of a half
+        lines = wrap(
+            f"Pilot: the base prover ({self.recipe.prover.model}) solves {num_problems} problems, once in each role. From so few, a "
+            f"share is known to within {error:.0f} percentage points.",
+            _WIDTH,
+        )
+        lines += ["", *self._table()]
+        for outcome, rows in self.examples().items():
+            for row in rows:
+                lines += ["", *_show(row, outcome)]
+        if not self.stops():
+            items = self.advice()
+            lines += ["", "The game can begin." + (" What could be better:" if items else "")]
+            lines += [line for item in items for line in wrap(f"- {item}", _WIDTH, break_on_hyphens=False)]
+        return "\n".join(lines)
+
+    def _table(self) -> Iterator[str]:
+        outcomes = self.outcomes
+        yield f"{'role':<9}{''.join(f'{OUTCOME_WORDS[o]:<12}' for o in outcomes)}{'median':>7}{'longest':>9}"
+        for role in PILOT_ROLES:
+            counts, (middle, longest) = self.counts(role), self.lengths(role)
+            cells = (f"{counts[o]} ({100 * counts[o] / counts.total():.0f} %)" for o in outcomes)
+            yield f"{role:<9}{''.join(f'{cell:<12}' for cell in cells)}{middle:>7.0f}{longest:>9}"
+        yield (
+            f"Lengths are in tokens; the maximum is {self.recipe.prover.max_completion_length} "
+            "(`prover.max_completion_length`)."
+        )
+
+
+def _purpose(role: Role, outcome: Outcome) -> str:
+    if role == Role.BASE:
+        return "the verifier's first pairs need"
+    return f"the {role} role is rewarded for {OUTCOME_WORDS[outcome]} solutions and needs"
+
+
+def _share(counts: Counter[Outcome], outcomes: list[Outcome]) -> str:
+    """Describe how many solutions have these outcomes, e.g. `2 of 32 (6 % [2, 20])`."""
+    figure = rate(sum(counts[outcome] for outcome in outcomes), counts.total())
+    number = round(figure.value * figure.n)
+    return f"{number} of {figure.n} ({100 * figure.value:.0f} % [{100 * figure.low:.0f}, {100 * figure.high:.0f}])"
+
+
+def _repeats_itself(text: str) -> bool:
+    """Whether the end of a text occurs in it three times."""
+    return text.count(text.rstrip()[-30:]) >= 3
+
+
+def _show(row: Row, outcome: Outcome) -> Iterator[str]:
+    answer = f", answer {reveal(shorten(row['answer'], 30))}" if row["answer"] is not None else ""
+    yield f"{OUTCOME_WORDS[outcome].upper()} in the {row['role']} role, {row['num_tokens']} tokens{answer}"
+    yield from wrap("Problem: " + shorten(reveal(row["problem"]), 240, placeholder=" [...]"), _WIDTH)
+    lines = [line.rstrip() for line in reveal(row["solution"]).splitlines() if line.strip()] or ["(empty)"]
+    if len(lines) > _HEAD + _TAIL:
+        lines = [*lines[:_HEAD], "[...]", *lines[-_TAIL:]]
+    for line in lines:
+        if len(line) > _LONG_LINE:
+            line = f"{line[: _LONG_LINE // 2]} [...] {line[-_LONG_LINE // 2 :]}"
+        yield from wrap(line, _WIDTH, initial_indent="  | ", subsequent_indent="  | ")

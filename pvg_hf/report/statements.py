@@ -1,0 +1,251 @@
+"""The report's summary: the findings of a run as sentences."""
+
+from collections import Counter
+
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.verifier_verdict import (
+    Statement,
+    compare_figures,
+    overlap,
+    percent,
+    points,
+    read_change,
+    verifier_statements,
+)
+from pvg_hf.report.tables import count_noun
+from pvg_hf.run.read import RoundData, RunData
+from pvg_hf.run.schedule import EXPECTED_ALERTS
+
+
+def describe_progress(run: RunData) -> str:
+    """Sentence that says whether the run is finished, or which phase it is in."""
+    num_rounds = run.recipe.num_rounds
+    if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
+        return f"Finished: {count_noun(num_rounds, 'round')} played and evaluated."
+    reported = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
+    if not reported:
+        return f"Unfinished: no phase of {count_noun(num_rounds, 'round')} has begun."
+    last = reported[-1]
+    place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
+    verb = "has finished" if last["event"] == "phase_finished" else "is in"
+    return f"Unfinished: the run {verb} the {last['phase']} phase ({place}{_steps_so_far(run, last)})."
+
+
+def _steps_so_far(run: RunData, event: dict) -> str:
+    steps = [data.steps["step"].max() for data in run.rounds if data.round_index == event["round"] and len(data.steps)]
+    if event["phase"] != "prover" or not steps:
+        return ""
+    return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"
+
+
+LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
+
+UNKNOWN_ALERTS = "Alerts before round {} are not known: these rounds were pulled from a publication without them."
+
+
+def write_verdict(run: RunData) -> list[Statement]:
+    """Findings up to the last evaluated round: what the last verifier is worth first, then the provers."""
+    if not run.evaluated:
+        return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alert_statement(run)]
+    last = run.evaluated[-1]
+    return [
+        *verifier_statements(run.evaluated),
+        _helpful_statement(last),
+        *_best_helpful_statements(last),
+        *_implicit_statements(last),
+        _sneaky_statement(last),
+        *_parity_statements(run),
+        *_answer_statements(run),
+        _pair_statement(run),
+        *_role_statements(last),
+        *_author_statements(last),
+        _alert_statement(run),
+    ]
+
+
+def _helpful_statement(last: RoundData) -> Statement:
+    change = last.figure("accuracy_change/helpful")
+    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
+    return Statement(
+        mark,
+        "Helpful prover",
+        f"correct on {percent(last.figure('accuracy/helpful'))} after round {last.round_index}; the base prover in that "
+        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {points(change)}: {words}.",
+    )
+
+
+def _best_helpful_statements(last: RoundData) -> list[Statement]:
+    # This checkpoint is the product of a game: the prover at its best while it was still honest.
+    change = last.figure("accuracy_change/best_helpful")
+    if change.value is None:
+        return []
+    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
+    return [
+        Statement(
+            mark,
+            "Kept helpful checkpoint",
+            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {points(change)}: {words}.",
+        )
+    ]
+
+
+def _implicit_statements(last: RoundData) -> list[Statement]:
+    # A task whose checker knows it: a form of legibility that needs no judge.
+    base, now = last.figure("base_implicit_share/helpful"), last.figure("implicit_share/helpful")
+    if base.value is None or now.value is None:
+        return []
+    mark, words = compare_figures(base, now, rise=("bad", "more"), fall=("good", "less"))
+    return [
+        Statement(
+            mark,
+            "Steps left implicit",
+            f"Helpful solutions leave {percent(now)} of their reasoning to the reader after round {last.round_index}; the base prover's in "
+            f"that role {percent(base)}: {words}.",
+            {"by role": "diversity"},
+        )
+    ]
+
+
+def _sneaky_statement(last: RoundData) -> Statement:
+    # Only valid mistakes count: a solution without an answer is wrong, but misleads nobody.
+    change = last.figure("valid_sneaky_change")
+    mark, words = read_change(
+        change, rise=("good", "more often wrong"), fall=("bad", "less often wrong"), other="the base"
+    )
+    return Statement(
+        mark,
+        "Sneaky prover",
+        f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
+        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {points(change)}: {words}. Failed "
+        f"solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's {percent(last.figure('base_failed/sneaky'))}. "
+        f"{_persuasion_words(last)}",
+    )
+
+
+def _persuasion_words(last: RoundData) -> str:
+    change = last.figure("score_change/sneaky_incorrect")
+    if change.low is None:
+        return "How well its incorrect solutions score against the base's is unknown."
+    _, words = read_change(change, rise=("", "higher"), fall=("", "lower"), other="those")
+    interval = f"{change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
+    return f"Its incorrect solutions score {interval} against the base's: {words}."
+
+
+def _parity_statements(run: RunData) -> list[Statement]:
+    known = [data for data in run.evaluated if "parity_step" in data.figures]
+    if not known:
+        return []
+    said = "; ".join(_describe_parity(data, run.recipe.for_round(data.round_index).prover.max_steps) for data in known)
+    return [
+        Statement(
+            "plain",
+            "Parity",
+            f"In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop rules: {said}.",
+            {"training curves": "plot-dynamics"},
+        )
+    ]
+
+
+def _describe_parity(data: RoundData, max_steps: int) -> str:
+    step, gap = data.figure("parity_step"), data.figure("parity_gap")
+    if step.value is not None:
+        return f"in round {data.round_index} from step {step.value:.0f} (of at most {max_steps})"
+    left = "" if gap.value is None else f", with a score gap of {gap.value:.2f} left"
+    return f"not in round {data.round_index} within {step.n} steps{left}"
+
+
+def _answer_statements(run: RunData) -> list[Statement]:
+    last = run.evaluated[-1]
+    gain = last.figure("answers/gain")
+    if gain.value is None:
+        return []
+    mark, words = read_change(
+        gain, rise=("good", "more often right"), fall=("bad", "less often right"), other="the first solution"
+    )
+    choice, vote = last.figure("answers/best"), last.figure("answers/majority")
+    beaten, _ = compare_figures(vote, choice, rise=("good", ""), fall=("bad", ""))
+    mark = "bad" if beaten == "bad" else mark
+    number = run.recipe.for_round(last.round_index).mint.test_solutions_per_problem
+    return [
+        Statement(
+            mark,
+            f"The verifier's choice of {number} solutions",
+            f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most frequent answer, without "
+            f"a verifier, on {percent(vote)}{', clearly more often' if beaten == 'bad' else ''}. Choice less first {points(gain)}: {words}.",
+            {"answers": "answers"},
+        )
+    ]
+
+
+def _pair_statement(run: RunData) -> Statement:
+    shares = ", ".join(
+        f"{percent(data.figure('verifier_pair_accuracy'))} (round {data.round_index})" for data in run.evaluated
+    )
+    lows = [data.figure("verifier_pair_accuracy").low for data in run.evaluated]
+    beats_chance = all(low is not None and low > 0.5 for low in lows)
+    return Statement(
+        "plain" if beats_chance else "bad",
+        "Verifier pair accuracy",
+        f"on held-out problems, chance 50 %: {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
+    )
+
+
+def _role_statements(last: RoundData) -> list[Statement]:
+    for good, bad, described in (
+        ("flawless", "one_flaw", "with one flaw"),
+        ("correct", "incorrect", "that are incorrect"),
+    ):
+        cells = (f"helpful/{bad}", f"sneaky/{bad}", f"sneaky/{good}")
+        helpful, sneaky, spared = (last.figure(f"accepted_role/{cell}") for cell in cells)
+        if None not in (helpful.low, sneaky.low, spared.low):
+            return [_role_statement(helpful, sneaky, spared, good, described)]
+    return []
+
+
+def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, described: str) -> Statement:
+    """Compare the same kind of solution between the roles, and two kinds within the sneaky role."""
+    roles_differ = not overlap(helpful, sneaky)  # by the role, or because its mistakes are easier to see
+    checks = spared.value > sneaky.value and not overlap(sneaky, spared)
+    return Statement(
+        "plain" if roles_differ else "good" if checks else "open",
+        "Checking, or recognising the role",
+        f"Of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
+        f"{percent(sneaky)} in the sneaky role: {'the roles differ' if roles_differ else 'no clear difference between the roles'}. Of the sneaky "
+        f"role's {good} ones it accepts {percent(spared)}: {'clearly more' if checks else 'not clearly more'}.",
+        {"by role": "roles"},
+    )
+
+
+def _author_statements(last: RoundData) -> list[Statement]:
+    figure = last.figure("author_separability")
+    if figure.low is None:
+        return []
+    is_clear = figure.low > 0.5
+    words = (
+        "so the verifier's pair accuracy may come from style, and is no evidence that it checks solutions"
+        if is_clear
+        else "not clearly better than chance"
+    )
+    return [
+        Statement(
+            "bad" if is_clear else "plain",
+            "Authors told apart",
+            f"the correct side of pairs is a reference solution. From the letters alone, a classifier tells references from the "
+            f"prover's solutions with an AUC of {percent(figure)}, chance 50 %: {words}.",
+        )
+    ]
+
+
+def _alert_statement(run: RunData) -> Statement:
+    kinds = Counter(alert["kind"] for alert in run.alerts)
+    known_from = run.first_round_with_alerts
+    notes = [
+        *([LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []),
+        *([UNKNOWN_ALERTS.format(known_from)] if known_from is not None else []),
+    ]
+    is_bad = bool(kinds.keys() - EXPECTED_ALERTS.keys())
+    mark = "bad" if is_bad else "open" if notes else "plain"
+    found = [] if kinds else ["none."]
+    expected = [note for kind, note in EXPECTED_ALERTS.items() if kind in kinds]
+    links = {f"{kind.replace('_', ' ')} ({number})": f"alert-{kind}" for kind, number in kinds.items()}
+    return Statement(mark, "Alerts", " ".join([*found, *expected, *notes]), links)

@@ -1,0 +1,110 @@
+"""Report tables on the evaluations that generative verifiers wrote of test proofs, and samples next to their proofs."""
+
+import json
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.evaluation.analysis_quality import confusion_columns
+from pvg_hf.report.escaping import Line
+from pvg_hf.report.tables import Table, TableCell, figure_cell
+from pvg_hf.run.read import RoundData, RunData
+
+NUM_SHOWN = 6
+
+_COLUMNS = (
+    ("form kept", "evaluations/format_rate"),
+    ("score right", "evaluations/accuracy"),
+    ("flawed proofs that got a 1", "evaluations/false_positive_rate"),
+    ("named issues that do not exist", "evaluations/hallucinated"),
+    ("new proofs labelled", "labels/coverage"),
+    ("labels right", "labels/precision"),
+)
+
+
+@dataclass(frozen=True)
+class ShownEvaluation:
+    """
+    A written evaluation of a proof, ready to be shown in the report.
+
+    Args:
+        problem (`str`), role (`str`), proof (`str`):
+            The evaluated proof, its problem, and the role of the prover that wrote it.
+        reference (`float`), predicted (`float`, *optional*):
+            The true score, and the predicted one; `None` if it cannot be read.
+        lines (`list[Line]`):
+            Lines of the evaluation. A line that names an issue has the note `true` or `hallucinated` if the task can
+            check it.
+    """
+
+    problem: str
+    role: str
+    proof: str
+    reference: float
+    predicted: float | None
+    lines: list[Line]
+
+
+def evaluations_table(run: RunData) -> Table:
+    """Quality of the verifiers' evaluations, one row per round in which a generative verifier wrote any."""
+    rounds = _rounds_with_evaluations(run)
+    rows = [
+        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
+    ]
+    return Table(["", *(heading for heading, _ in _COLUMNS)], rows)
+
+
+def confusion_table(run: RunData) -> Table:
+    """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
+    rounds = _rounds_with_evaluations(run)
+    rows: list[tuple[str, list[TableCell]]] = []
+    if rounds:
+        for true in ALLOWED_SCORES:
+            keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]
+            rows.append((f"truly {true:g}", [figure_cell(rounds[-1].figure(key), 3) for key in keys]))
+    return Table(["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"], rows)
+
+
+def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
+    """Select up to `NUM_SHOWN` evaluations of the last round, from every true score in turn, hallucinated issues first."""
+    rounds = _rounds_with_evaluations(run)
+    if not rounds:
+        return []
+    rows = rounds[-1].evaluations
+    order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
+    by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
+    # Round-robin over the true scores: the first evaluation of each score, then the second of each, and so on.
+    chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
+    return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
+
+
+def has_hallucination(issues: str) -> bool:
+    """Whether an evaluation names an issue that the proof does not have, according to its column `issues`."""
+    return any(is_real is False for _, is_real in json.loads(issues))
+
+
+def show_evaluation(row: pd.Series) -> ShownEvaluation:
+    """Convert a row of `evaluations.parquet`, with a mark on each issue that it names."""
+    known = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
+    marks = {True: "true", False: "hallucinated", None: None}
+    return ShownEvaluation(
+        problem=row["problem"],
+        role=row["role"],
+        proof=row["solution"],
+        reference=row["reference"],
+        predicted=None if pd.isna(row["predicted"]) else row["predicted"],
+        lines=[_show_line(line, marks[known.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
+    )
+
+
+def _show_line(text: str, mark: str | None) -> Line:
+    return Line(text, mark, is_soft=mark == "true")
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _rounds_with_evaluations(run: RunData) -> list[RoundData]:
+    return [data for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]

@@ -1,5 +1,0 @@
-"""Worlds of the message game: decision problems whose answer is yes or no, with known truth."""
-
-from pvg_hf.tasks.decisions.decision_world import WORLDS, DecisionProblems, DecisionWorld, load_world
-
-__all__ = ["WORLDS", "DecisionProblems", "DecisionWorld", "load_world"]

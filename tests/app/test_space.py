@@ -1,0 +1,139 @@
+"""The app as a Space: a folder that starts on its own."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from pvg_hf.app.space import build_space, describe_public_space
+from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.figure import Figure
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
+
+
+@pytest.fixture
+def space(run_copy, tmp_path):
+    (run_copy / "study").mkdir()
+    (run_copy / "verifier" / "round-001" / "events.jsonl").touch()
+    (run_copy / "study" / "answers.jsonl").write_text("{}\n")
+    return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
+
+
+def test_a_space_has_front_matter_and_requirements(space, repository):
+    front = yaml.safe_load((space / "README.md").read_text(encoding="utf-8").split("---")[1])
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (repository / "constraints.txt").read_text(), re.MULTILINE))
+    assert (front["sdk"], front["sdk_version"], front["app_file"]) == ("gradio", pins["gradio"], "app.py")
+    required = (space / "requirements.txt").read_text().splitlines()
+    assert f"duckdb=={pins['duckdb']}" in required
+    assert required[0] == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    assert f"torch=={pins['torch']}" in required
+    assert not [line for line in required if line.startswith("gradio")]
+
+
+def test_the_owner_logs_in(space):
+    front = yaml.safe_load((space / "README.md").read_text(encoding="utf-8").split("---")[1])
+    assert front["hf_oauth"] is True
+
+
+@pytest.mark.parametrize(
+    ("run", "is_study", "words"),
+    [
+        (None, False, {"every solution", "--study-only"}),
+        (None, True, {"take part"}),
+        ("org/run", True, {"org/run", "HF_TOKEN"}),
+    ],
+)
+def test_a_public_space_says_what_the_public_can_do(arithmetic_run, run, is_study, words):
+    said = describe_public_space(run or arithmetic_run, is_study=is_study)
+    assert all(word in said for word in words)
+    assert ("HF_TOKEN" in said) == (run is not None)
+    assert ("--study-only" in said) != is_study
+
+
+def test_a_space_has_the_results_of_evaluations(run_copy, tmp_path):
+    settings = {"judge": str(tmp_path), "token_budget": 8}
+    result = Judgement("legibility", 0, "Title", {}, {"judge_auc/game": Figure(0.5, 0.4, 0.6, 9)}, settings, 1.0)
+    result.write(judgement_folder(RunFolder(run_copy), "legibility", 0))
+    space = build_space(run_copy, tmp_path / "space")
+    (found,) = load_judgements(RunFolder(space / "runs" / run_copy.resolve().name))
+    assert found.figures == result.figures
+    assert found.settings == {"judge": NOT_PUBLISHED, "token_budget": 8}
+
+
+def test_nothing_is_published_that_the_app_does_not_read(space):
+    files = [path for path in space.rglob("*") if path.is_file()]
+    assert {path.name for path in space.iterdir()} == {
+        "README.md",
+        "app.py",
+        "requirements.txt",
+        "pvg_hf",
+        "pvg_hf.app",
+        "runs",
+    }
+    assert (space / "pvg_hf.app" / "glossary.md").exists()
+    run = space / "runs" / "small"
+    assert {path.name for path in run.iterdir()} == {
+        "recipe.yaml",
+        *("run.json", "metrics.jsonl", "origin.json"),
+        *("pool", "evaluation", "verifier"),
+    }
+    assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".parquet",
+        ".safetensors",
+    }
+    assert not [path for path in files if "__pycache__" in path.parts or path.name == "events.jsonl"]
+    assert (run / "verifier" / "round-001" / "model.safetensors").exists()
+
+
+def test_the_folder_starts_by_itself(space):
+    """The folder's own package and app are imported; the app's start is replaced by one that prints its arguments."""
+    code = """
+import importlib.util, runpy, sys, types
+print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "pvg_hf.app")])
+sys.modules["pvg_hf.app.__main__"] = types.ModuleType("pvg_hf.app.__main__")
+sys.modules["pvg_hf.app.__main__"].main = print
+runpy.run_path("app.py")
+"""
+    environment = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], cwd=space, env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        str([str(space / name / "__init__.py") for name in ("pvg_hf", "pvg_hf.app")]),
+        "['runs/small', '--study-only', '--study-repo', 'org/answers']",
+    ]
+
+
+def test_the_script_writes_the_folder(run_copy, repository, tmp_path, monkeypatch):
+    script = str(repository / "scripts" / "push_space.py")
+    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space"), "--study-only"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
+    assert "main(['runs/small', '--study-only'])" in (tmp_path / "space" / "app.py").read_text()
+
+
+def test_a_published_run_is_named(tmp_path):
+    space = build_space("org/run", tmp_path / "space")
+    assert "main(['org/run'])" in (space / "app.py").read_text()
+    assert not (space / "runs").exists()
+
+
+@pytest.mark.parametrize("run", ["no-such-run", "a/b/c", "org/run name", "runs/nope"])
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path, run, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"(does not exist|recipe\.yaml).*`org/run`"):
+        build_space(run, tmp_path / "space")
+
+
+def test_a_nonempty_target_folder_is_refused(arithmetic_run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        build_space(arithmetic_run, tmp_path)

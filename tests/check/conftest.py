@@ -1,0 +1,5 @@
+"""Recipes to be checked and planned."""
+
+from tests.support.plan_fixtures import amounts_of, hardware, recipe_of, values
+
+__all__ = ["amounts_of", "hardware", "recipe_of", "values"]

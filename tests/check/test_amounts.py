@@ -1,0 +1,57 @@
+"""Numbers of texts that a phase writes and trains on; sizes and lengths are in `plan_fixtures`."""
+
+from pvg_hf.check.phase_costs import PHASE_COSTS, Writing
+from pvg_hf.core.roles import Role
+
+
+def test_amounts_of_a_shared_prover(amounts_of):
+    amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
+    assert amounts.max_pairs == 20 * 2  # half of `data.solutions_per_problem` = 4
+    assert amounts_of("data.pairs=all", "data.pair_share=0.5").max_pairs == 20 * 3  # half of the six pairs of four
+    assert amounts.num_prompts == 12 * 2  # both roles
+    assert amounts.solutions_per_step == 16
+    assert amounts.num_test_solutions == 3 * 2 * 2
+    assert PHASE_COSTS["bootstrap"].describe(amounts) == "100 solutions on D_V, 12 on test"  # (20 + 5) x 4
+    assert PHASE_COSTS["mint"].describe(amounts) == "150 solutions on D_V, 12 on test"  # (20 + 5) x 2 roles x 3
+    assert PHASE_COSTS["verifier"].describe(amounts) == "10 steps of 4 pairs; at most 40 pairs (1.0 epochs)"
+    assert PHASE_COSTS["prover"].describe(amounts).endswith("24 prompts (0.8 epochs)")  # 5 steps x 4 of 24
+    assert PHASE_COSTS["mint"].writings(amounts) == [
+        Writing(Role.HELPFUL, 3, 2),
+        Writing(Role.SNEAKY, 3, 2),
+        Writing(Role.HELPFUL, 25, 3),
+        Writing(Role.SNEAKY, 25, 3),
+        Writing(Role.HELPFUL, 5, 2),  # by which answers are calibrated
+    ]
+
+
+def test_tokens_of_each_phase(amounts_of):
+    amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
+    on_test = 3 * (10 + 2 * 8) + 3 * (20 + 2 * 8)  # a prompt, and two solutions of 8 tokens, for each role
+    assert PHASE_COSTS["bootstrap"].tokens(amounts) == on_test + 25 * (5 + 4 * 8)
+    assert PHASE_COSTS["verifier"].tokens(amounts) == 10 * 4 * 2 * 30  # two inputs of 30 tokens a pair
+    assert PHASE_COSTS["prover"].tokens(amounts) == 5 * 16 * (15 + 8)  # prompts of both roles
+    on_pool = 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
+    assert PHASE_COSTS["mint"].tokens(amounts) == on_test + on_pool + 5 * (10 + 2 * 8)
+    assert PHASE_COSTS["evaluate"].tokens(amounts) == (12 + 12) * 30  # the base prover's, and of another round
+
+
+def test_amounts_of_separate_and_single_roles(amounts_of):
+    separate = amounts_of("prover.roles=separate", "prover.lora={}")
+    assert separate.num_prompts == 12
+    assert PHASE_COSTS["prover"].tokens(separate) == 2 * 5 * 16 * (15 + 8)  # trained twice
+    assert "for each role" in PHASE_COSTS["prover"].describe(separate)
+    unlike = amounts_of("prover.roles=separate", "prover.lora={}", "prover.helpful_max_steps=2")
+    assert PHASE_COSTS["prover"].tokens(unlike) == (2 + 5) * 16 * (15 + 8)
+    assert "at most 5 steps for the sneaky role and 2 for the helpful one" in PHASE_COSTS["prover"].describe(unlike)
+    sneaky = amounts_of("prover.roles=sneaky_only")
+    assert sneaky.num_prompts == 12
+    assert PHASE_COSTS["prover"].tokens(sneaky) == 5 * 16 * (20 + 8)
+
+
+def test_amounts_of_a_warmup_and_of_imported_solutions(amounts_of):
+    amounts = amounts_of("prover.warmup={max_steps: 7, batch_size: 2}", "verifier.scratch={}")
+    assert PHASE_COSTS["warmup"].describe(amounts) == "prover: 7 steps of 2 references; verifier: random weights"
+    assert PHASE_COSTS["warmup"].tokens(amounts) == 7 * 2 * (10 + 8)
+    imported = amounts_of("bootstrap.import_from=org/solutions", "mint.test_solutions_per_problem=2")
+    assert PHASE_COSTS["bootstrap"].describe(imported) == "solutions from org/solutions; 12 on test"
+    assert PHASE_COSTS["bootstrap"].writings(imported) == [Writing(Role.HELPFUL, 3, 2), Writing(Role.SNEAKY, 3, 2)]

@@ -1,0 +1,158 @@
+"""The plan that `--plan` prints."""
+
+import cProfile
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.check.plan import describe_plan
+from pvg_hf.check.speed import CARDS
+from pvg_hf.config import RecipeError
+from pvg_hf.run.folder import RunFolder
+
+
+def test_a_plan_reports_mistakes_in_the_problems_with_the_others(values):
+    recipe = load_recipe(values, ["split.stratify_by=colour", "prover.reward=srcc"])
+    with pytest.raises(RecipeError, match=r"(?s)2 mistake\(s\).*colour.*srcc"):
+        describe_plan(recipe)
+
+
+def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, tmp_path):
+    plan = describe_plan(load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"]))
+    lines = plan.splitlines()
+    lines = lines[lines.index("") :]  # paths are in the lines above
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if "solutions on D_V" in line] == ["bootstrap", "mint", "mint", "mint"]
+    assert [line for line in lines if line.startswith("Round")] == ["Round 0", "Round 1", "Round 2"]
+    assert sum("at most 7 steps of 4 prompts x 4" in line for line in lines) == 1
+    assert "~" not in plan
+    assert not (tmp_path / "runs").exists()
+
+
+def test_rounds_without_overrides_share_their_lines(values):
+    assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
+
+
+def test_a_plan_states_the_verifiers_share_of_the_provers_pretraining(values, tiny_prover, tmp_path):
+    for player, flops in (("prover", 4e12), ("verifier", 6e10)):
+        folder = Path(shutil.copytree(tiny_prover, tmp_path / player))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "pretraining_flops": flops}))
+        values[player]["model"] = str(folder)
+    plan = " ".join(describe_plan(load_recipe(values)).split())
+    assert "the verifier took 1.5e-02 of the prover's operations (Kirchner et al.: 1e-3 to 1.6e-2 works" in plan
+
+
+@pytest.mark.parametrize(
+    ("overrides", "unknown"), [([], "the prover and the verifier"), (["prover.warmup={}"], "the prover")]
+)
+def test_a_plan_says_which_pretraining_is_not_known(overrides, unknown, values, tiny_prover, tmp_path):
+    folder = Path(shutil.copytree(tiny_prover, tmp_path / "stated"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "pretraining_flops": 1e9}))
+    if overrides:
+        values = {**values, **{player: {**values[player], "model": str(folder)} for player in ("prover", "verifier")}}
+    plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+    assert f"no share is known, as the configuration of {unknown} has no `pretraining_flops`" in plan
+
+
+def test_a_plan_of_very_many_rounds_does_not_check_each(values):
+    """The first hundred rounds are checked one by one; further ones share lines and are counted."""
+
+    def num_calls(num_rounds: int) -> int:
+        recipe = load_recipe(values, ["device=auto", f"num_rounds={num_rounds}", "rounds.150.prover.max_steps=7"])
+        profile = cProfile.Profile()
+        plan = profile.runcall(describe_plan, recipe, CARDS["l4"])
+        assert f"Rounds 151 to {num_rounds - 1}, each" in plan
+        assert f"{1 + 4 * num_rounds} phases" in " ".join(plan.split())  # a long path wraps the line
+        return sum(entry.callcount for entry in profile.getstats())
+
+    num_calls(200)  # fill the caches
+    # The mixture of the last round has a weight for each round before it, which takes 8 small calls to check.
+    assert num_calls(20_000) - num_calls(200) < 10 * (20_000 - 200)
+
+
+def test_finished_phases_are_counted_and_not_timed(values, tmp_path):
+    recipe = load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"])
+    assert "of them finished" not in " ".join(describe_plan(recipe).split())
+    for place in (
+        "pool/base",
+        "verifier/round-000",
+        "verifier/round-001",
+        "prover/.round-001.partial",
+        "pool/round-003",
+    ):
+        (tmp_path / "runs" / "planned" / place).mkdir(parents=True)
+    assert "13 phases, 3 of them finished" in " ".join(describe_plan(recipe).split())
+
+
+def test_a_plan_notes_unusual_settings(values):
+    plan = describe_plan(
+        load_recipe(values, ["mint.test_solutions_per_problem=4", "prover.max_completion_length=250"])
+    )
+    assert "best-of-8 will have no figure" in plan
+    assert "`max_position_embeddings` = 256" in " ".join(plan.split())
+
+
+@pytest.mark.parametrize(
+    ("reward", "is_noted"),
+    [
+        ("tests.support.own_rules:pays_by_the_others", True),
+        ("tests.support.own_rules:above_the_group", False),  # declared to be relative
+    ],
+)
+def test_a_plan_notes_a_relative_reward_that_is_not_declared_so(reward, is_noted, values):
+    plan = describe_plan(load_recipe(values, [f"prover.reward={reward}"]))
+    assert ("@reward(is_relative=True)" in plan) == is_noted
+
+
+@pytest.mark.parametrize(
+    ("checker", "correction", "is_noted"),
+    [
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "forward", True),
+        ("{critical: difficulty == 2}", "forward", True),
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "none", False),
+        ("{slice_by: difficulty}", "forward", False),
+    ],
+)
+def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checker, correction, is_noted, values):
+    overrides = [f"noise.checker={checker}", f"verifier.correction={correction}", "num_rounds=2"]
+    plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+    assert plan.count("`verifier.correction` assumes the mean of the rates") == is_noted
+    assert "`prover.reward_correction` assumes" not in plan
+
+
+def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values, monkeypatch):
+    """The verifier has 128 billion weights, nearly all of them in its embedding, and the disk has room for them."""
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10**15))
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
+    values["verifier"]["warmup"] = {"max_steps": 1}
+    plan = " ".join(describe_plan(load_recipe(values)).split())
+    assert "Note: the verifier phase is estimated at" in plan
+    assert "In order of effect: `verifier.micro_batch_size` (lower, now auto); " in plan
+    assert "and this machine has" not in " ".join(describe_plan(load_recipe({**values, "verifier": {}})).split())
+
+
+def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
+    recipe = load_recipe(values)
+    folder = tmp_path / "runs" / "planned"
+    folder.mkdir(parents=True)
+    RunFolder(folder).write_recipe(load_recipe({**values, "prover": {**values.get("prover", {}), "beta": 0.7}}))
+    with pytest.raises(RecipeError, match=r"(?s)another recipe.*`prover\.beta`.*0\.7"):
+        describe_plan(recipe)
+
+
+def test_the_plan_states_how_programs_are_isolated(values):
+    options = {"num_train": 60, "num_test": 6, "sandbox": "none"}
+    players = {name: {"model": "functions"} for name in ("prover", "verifier")}
+    recipe = load_recipe({**values, **players, "task": {"name": "functions", "options": options}})
+    assert "Sandbox none: no isolation. Programs run with your rights" in " ".join(describe_plan(recipe).split())
+
+
+def test_a_task_without_programs_has_no_sandbox_in_its_plan(values):
+    assert "Sandbox" not in describe_plan(load_recipe(values))

@@ -1,5 +1,0 @@
-"""Recipes to be planned."""
-
-from tests.support.plan_fixtures import amounts_of, hardware, recipe_of, values
-
-__all__ = ["amounts_of", "hardware", "recipe_of", "values"]

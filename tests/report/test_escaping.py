@@ -1,0 +1,82 @@
+"""Texts of a model on a page: no character is invisible, and no text too long."""
+
+import pytest
+
+from pvg_hf.report.escaping import (
+    MAX_CHARACTERS,
+    MAX_LINES,
+    Line,
+    fold,
+    reveal,
+    show_preformatted,
+    show_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("3 + 2 = 5", "3 + 2 = 5"),
+        ("a\tb\r\nc", "a\tb\nc"),
+        ("<b> & 'c'", "&lt;b&gt; &amp; &#39;c&#39;"),
+        ("caf\u00e9 \u2212 \u4e09 \U0001f600", "caf\u00e9 \u2212 \u4e09 \U0001f600"),
+        ("\u2714\ufe0f \U0001f469\u200d\U0001f680", "\u2714\ufe0f \U0001f469\u200d\U0001f680"),  # whole emojis
+    ],
+)
+def test_visible_characters_are_unchanged(text, shown):
+    assert show_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("character", "code", "name"),
+    [
+        ("\u202e", "U+202E", "right-to-left override"),
+        ("\u2066", "U+2066", "left-to-right isolate"),
+        ("\u200b", "U+200B", "zero width space"),
+        ("\u200d", "U+200D", "zero width joiner"),
+        ("\ufe0f", "U+FE0F", "variation selector-16"),
+        ("\U000e0041", "U+E0041", "tag latin capital letter a"),
+        ("\u3164", "U+3164", "hangul filler"),
+        ("\u2028", "U+2028", "line separator"),
+        ("\x00", "U+0000", "null"),
+        ("\x1b", "U+001B", "escape"),
+        ("\r", "U+000D", "carriage return"),
+        ("\x85", "U+0085", "control character"),
+    ],
+)
+def test_invisible_characters_are_shown_as_code_points(character, code, name):
+    assert show_text(f"1{character}2") == f'1<span class="codepoint" title="{name}">{code}</span>2'
+    assert reveal(f"1{character}2") == f"1[{code}]2"
+
+
+def test_parts_next_to_right_to_left_words_keep_their_order():
+    three, apples = "\u05e9\u05dc\u05d5\u05e9", "\u05ea\u05e4\u05d5\u05d7\u05d9\u05dd"
+    assert show_text(f"12 - 5 = 7 {three} {apples}") == f'<bdi dir="ltr">12 - 5 = 7</bdi> {three} {apples}'
+    assert show_text(f"{three}: 12 - x\n12 - 5") == f'{three}: <bdi dir="ltr">12 - x</bdi>\n12 - 5'
+    assert show_text(f"{three}, {apples}.") == f"{three}, {apples}."
+    assert "&lt;b&gt;" in show_text(f"{three} <b>4")
+
+
+def test_long_texts_are_folded():
+    long = "x" * 200_000
+    folded = fold(long)
+    assert [len(line.text) for line in folded.lines] == [MAX_CHARACTERS]
+    assert folded.num_hidden == 200_000 - MAX_CHARACTERS
+    page = show_preformatted(long)
+    assert page.count("x") == 200_000
+    assert f"{200_000 - MAX_CHARACTERS:,} more characters</summary>" in page
+    many = fold("\n".join("x" * (MAX_LINES + 5)))
+    assert (len(many.lines), len(many.rest), many.num_hidden) == (MAX_LINES, 5, 9)
+
+
+def test_a_mark_in_a_folded_part_is_announced():
+    lines = [*[Line("x")] * MAX_LINES, Line("3 + 2 = 6", "first flaw: wrong sum"), Line("ok", "true", is_soft=True)]
+    page = show_preformatted(lines)
+    assert "a marked line among them" in page
+    assert '<mark>3 + 2 = 6</mark> <span class="flaw">&#9664; first flaw: wrong sum</span>' in page
+    assert '<mark>ok</mark> <span class="soft">' in page
+
+
+@pytest.mark.parametrize("text", ["", "3", "x" * MAX_CHARACTERS, "\n" * (MAX_LINES - 1)])
+def test_short_texts_are_not_folded(text):
+    assert show_preformatted(text) == f"<pre>{text}</pre>"

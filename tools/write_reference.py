@@ -1,0 +1,35 @@
+"""
+Write the generated parts of the documentation: the key reference in docs/recipes.md, and docs/recipe.schema.json.
+
+    python tools/write_reference.py
+    python tools/write_reference.py --check    # changes nothing; exit status 1 if a file is out of date
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pvg_hf.config.reference import reference_files
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only list the files that are out of date")
+    arguments = parser.parse_args()
+
+    outdated = {
+        path: text
+        for path, text in reference_files(REPOSITORY).items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in outdated.items():
+        if not arguments.check:
+            path.write_text(text, encoding="utf-8")
+        print(f"{'out of date' if arguments.check else 'written'}: {path.relative_to(REPOSITORY)}")
+    return 1 if arguments.check and outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
