@@ -2,7 +2,7 @@
 Publish the app on a run as a Space, which is private by default:
 
     python scripts/push_space.py runs/quickstart org/quickstart-app
-    python scripts/push_space.py org/run org/run-study --study-only --study-repo org/run-answers
+    python scripts/push_space.py org/run org/run-study --study --study-repo org/run-answers
     python scripts/push_space.py runs/quickstart --output build/space      # write the folder, push nothing
 
 The token is that of `hf auth login`, or HF_TOKEN. The Space needs a secret HF_TOKEN in its settings if a study commits answers
@@ -25,7 +25,9 @@ def main() -> int:
     parser.add_argument("space", nargs="?", help="ORG/NAME of the Space")
     parser.add_argument("--output", type=Path, help="write the Space's files to this folder, and push nothing")
     parser.add_argument("--public", action="store_true", help="make a new Space public")
-    parser.add_argument("--study-only", action="store_true", help="show only the study")
+    parser.add_argument(
+        "--study", action="store_true", help="serve the legibility study (experimental), and not the app"
+    )
     parser.add_argument("--study-participants", type=int, metavar="N", help="maximum number of participants")
     parser.add_argument("--study-repo", metavar="ORG/NAME", help="dataset repository that answers are committed to")
     arguments = parser.parse_args()
@@ -33,21 +35,23 @@ def main() -> int:
         parser.error("name a Space, or a folder with --output")
 
     set_up_logging()
-    options = ["--study-only"] * arguments.study_only
-    options += ["--study-participants", str(arguments.study_participants)] if arguments.study_participants else []
-    options += ["--study-repo", arguments.study_repo] if arguments.study_repo else []
+    options = ["--participants", str(arguments.study_participants)] if arguments.study_participants else []
+    options += ["--repo", arguments.study_repo] if arguments.study_repo else []
+    if options and not arguments.study:
+        parser.error("--study-participants and --study-repo need --study")
     try:
         find_local_run(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.app.space import build_space, push_space
+        from pvg_hf.app.space import APP, build_space, push_space
 
+        app = "pvg_hf.experimental.study" if arguments.study else APP
         if arguments.output:
-            print(build_space(arguments.run, arguments.output, tuple(options)))
+            print(build_space(arguments.run, arguments.output, tuple(options), app=app))
             return 0
         warn = partial(print, file=sys.stderr)
         is_private = not arguments.public
-        print(push_space(arguments.run, arguments.space, tuple(options), is_private=is_private, warn=warn))
+        print(push_space(arguments.run, arguments.space, tuple(options), app=app, is_private=is_private, warn=warn))
     except (HubError, ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2

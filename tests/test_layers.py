@@ -20,7 +20,6 @@ LAYERS = (
     ("pvg_hf.core",),
     ("pvg_hf.analyses",),
     ("pvg_hf.config",),
-    ("pvg_hf.experimental.programs.sandbox",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
     ("pvg_hf.losses", "pvg_hf.noise", "pvg_hf.rewards"),
@@ -31,20 +30,23 @@ LAYERS = (
     ("pvg_hf.trainers",),
     ("pvg_hf.run",),
     ("pvg_hf.evaluation",),
+    ("pvg_hf.report", "pvg_hf.metrics"),
     ("pvg_hf.hub",),
-    ("pvg_hf.check", "pvg_hf.metrics", "tools.pretraining"),
     ("pvg_hf.check",),
     ("pvg_hf.game",),
-    ("pvg_hf.experimental.study", "pvg_hf.experimental.sweep"),
+    ("pvg_hf.app",),
+    # The wall: nothing above this line imports anything below it.
+    ("pvg_hf.experimental.programs", "pvg_hf.experimental.study", "pvg_hf.experimental.answering"),
+    ("pvg_hf.experimental.sweep",),
     ("pvg_hf.experimental.attacks",),
     ("pvg_hf.experimental.judging",),
     ("pvg_hf.experimental.messages",),
-    ("pvg_hf.app",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-WITHOUT_TORCH = ("analyses", "config", "core", "data", "sandbox", "tasks")
+WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
-ENTRY_POINTS = {"benchmarks", "examples", "scripts", "pvg_hf.app", "tests"}
+OUTSIDE = {"benchmarks", "examples", "experiments", "scripts", "tests", "tools"}  # not in the wheel
+REGISTRATIONS = "pvg_hf.core.registrations"  # names experimental parts, which are imported when they are asked for
 _DOTTED = re.compile(
     r"(pvg_hf(?:\.\w+)+)(?::\w+)?"
 )  # a module that is imported by its name, as in `PACKAGE.MODULE:NAME`
@@ -104,15 +106,40 @@ def test_imports_point_down():
     upwards = {}
     for path in MODULES:
         own = part_of(module_name(path))
+        if module_name(path) == REGISTRATIONS:
+            continue
         imported = {part_of(module) for module in imported_modules(path) if module.startswith("pvg_hf.")} - {own}
         upwards[module_name(path)] = sorted(part for part in imported if LEVELS[part] >= LEVELS[own])
     assert {module: parts for module, parts in upwards.items() if parts} == {}
 
 
-def test_entry_points_are_not_imported():
-    used = {
-        module_name(path): {name.split(".")[0] for name in imported_modules(path)} & ENTRY_POINTS for path in MODULES
-    }
+def imports_of_experimental(path: Path) -> set[str]:
+    return {name for name in imported_modules(path) if name.startswith("pvg_hf.experimental")}
+
+
+def test_the_core_never_imports_what_is_experimental():
+    core = [path for path in MODULES if PACKAGE / "experimental" not in path.parents]
+    found = {module_name(path): imports_of_experimental(path) for path in core}
+    assert found.pop(REGISTRATIONS)
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pvg_hf.experimental.sweep",
+        "from pvg_hf.experimental import sweep",
+        "def late():\n    from pvg_hf.experimental.sweep.cells import Cell",
+        'NAME = "pvg_hf.experimental.sweep:Cell"',
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path, line):
+    (tmp_path / "module.py").write_text(line)
+    assert imports_of_experimental(tmp_path / "module.py")
+
+
+def test_the_wheel_imports_nothing_outside_it():
+    used = {module_name(path): {name.split(".")[0] for name in imported_modules(path)} & OUTSIDE for path in MODULES}
     assert {module: entry_points for module, entry_points in used.items() if entry_points} == {}
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from pvg_hf.app.index import Filter, Query, SolutionIndex, role_rows
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.experimental.programs.shown_programs import ShownProgram, prepare_program
+from pvg_hf.evaluation.solution_kinds import ShownText, show_text_of
 from pvg_hf.report.escaping import Line
 from pvg_hf.report.examples import mark_flaw
 
@@ -51,8 +52,8 @@ class ShownSolution:
             whether the score is above the threshold; `None` if there is no score or no threshold.
         verdict ([`GroundTruth`], *optional*):
             The ground truth; `None` while it is hidden.
-        program ([`~pvg_hf.experimental.programs.shown_programs.ShownProgram`], *optional*):
-            The program, of tasks whose solutions are programs. All but its text belongs to the verdict.
+        special ([`~pvg_hf.evaluation.solution_kinds.ShownText`], *optional*):
+            How a solution of a registered kind, such as a program, is shown instead.
     """
 
     sample_index: int
@@ -61,7 +62,7 @@ class ShownSolution:
     percentile: float | None
     is_accepted: bool | None
     verdict: GroundTruth | None
-    program: ShownProgram | None = None
+    special: ShownText | None = None
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ class ShownProblem:
     choices: dict[Role, list[tuple[int, float | None]]] = field(default_factory=dict)
 
     @property
-    def shows_programs(self) -> bool:
-        return any(solution.program for solution in self.solutions.values())
+    def special_reference(self) -> Markup | None:
+        """The reference of a problem whose solutions are of a registered kind, as it is shown."""
+        shown = (solution.special.reference for solution in self.solutions.values() if solution.special)
+        return next(shown, None)
 
 
 def show_problem(
@@ -118,7 +121,7 @@ def show_problem(
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()
     threshold = index.threshold(query.round_index)
-    honest = [rows[0]["reference"], *(row["answer"] for row in role_rows(rows, Role.HELPFUL) if row["correct"])]
+    honest = [row["answer"] for row in role_rows(rows, Role.HELPFUL) if row["correct"]]
     shown = {}
     for role in GAME_ROLES:
         row = _choose(role_rows(rows, role), role, query.filter, (chosen or {}).get(role))
@@ -176,7 +179,7 @@ def _show(
         percentile=percentile(score, *scores),
         is_accepted=None if score is None or threshold is None else score > threshold,
         verdict=verdict if is_revealed else None,
-        program=prepare_program(row, honest),
+        special=show_text_of(row, honest),
     )
 
 

@@ -37,17 +37,19 @@ CPU_WHEELS = (
 # File types that the app reads. Formats based on pickle are left out, because they can run code.
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
 
+APP = "pvg_hf.app"
+
 _ENTRY = '''"""Starts the app on the run of this Space."""
 
 import sys
 
-from pvg_hf.app.__main__ import main
+from {app}.__main__ import main
 
 sys.exit(main({arguments!r}))
 '''
 
 
-def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) -> Path:
+def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *, app: str = APP) -> Path:
     """
     Write the files of a Space into a folder.
 
@@ -60,7 +62,9 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
         output (`Path`):
             An empty or new folder.
         options (`tuple[str, ...]`, *optional*):
-            Further arguments of the app, such as `--study-only`.
+            Further arguments of the app.
+        app (`str`, *optional*, defaults to `"pvg_hf.app"`):
+            Package of the app; another one is `pvg_hf.experimental.study`.
 
     Returns:
         `Path`: `output`.
@@ -87,7 +91,7 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     shutil.copyfile(clone / "space_app" / "README.md", output / "README.md")
     shutil.copyfile(clone / "docs" / "glossary.md", output / "pvg_hf" / "app" / "glossary.md")
     (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
-    (output / "app.py").write_text(_ENTRY.format(arguments=[place, *options]), encoding="utf-8")
+    (output / "app.py").write_text(_ENTRY.format(app=app, arguments=[place, *options]), encoding="utf-8")
     return output
 
 
@@ -96,6 +100,7 @@ def push_space(
     space: str,
     options: tuple[str, ...] = (),
     *,
+    app: str = APP,
     is_private: bool = True,
     warn: Callable[[str], object] | None = None,
     retry: RetryPolicy | None = None,
@@ -106,7 +111,7 @@ def push_space(
     If the run is private, a warning says that the Space needs a token to download it.
 
     Args:
-        run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
+        run (`str` or `Path`), options (`tuple[str, ...]`, *optional*), app (`str`, *optional*):
             The same as for [`build_space`].
         space (`str`):
             `NAMESPACE/NAME`.
@@ -130,9 +135,9 @@ def push_space(
         _check_published(str(run), api, retry)
     repository = Repository(api, space, "space", retry)
     with tempfile.TemporaryDirectory() as workspace:
-        folder = build_space(run, Path(workspace), options)
+        folder = build_space(run, Path(workspace), options, app=app)
         if warn is not None and not is_private:
-            warn(describe_public_space(run, is_study="--study-only" in options))
+            warn(describe_public_space(run, is_study=app != APP))
         url = repository.ensure(is_private=is_private)
         files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         repository.upload(files, _is_ours, "The app on a run")
@@ -147,18 +152,18 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
         run (`str` or `Path`):
             The same as for [`build_space`].
         is_study (`bool`):
-            Whether the Space shows only the study.
+            Whether the Space serves the study, and not the app.
     """
-    shown = "take part in the study, each under any number of names"
-    if not is_study:
-        shown = (
-            "read every solution, label, score and figure of the run, have texts scored at your Space's cost, and take part in "
-            "the study although the solutions can be looked up (`--study-only` shows the study alone)"
-        )
-    lines = [
-        f"Warning: a public Space. Everybody can {shown}.",
-        "Only the Space's author, or members of its organisation who may write, see results and handle sheets: they log in.",
-    ]
+    if is_study:
+        lines = [
+            "Warning: a public Space. Everybody can take part in the study, each under any number of names.",
+            "Only the Space's author, or members of its organisation who may write, see results and handle sheets: they log in.",
+        ]
+    else:
+        lines = [
+            "Warning: a public Space. Everybody can read every solution, label, score and figure of the run, and have texts "
+            "scored at your Space's cost."
+        ]
     if not RunFolder(Path(run)).recipe.is_file():
         lines.append(
             f"The Space fetches {run} when it starts. If that run is private, the Space needs a secret HF_TOKEN (Settings, "

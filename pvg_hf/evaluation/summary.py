@@ -18,8 +18,8 @@ from pvg_hf.evaluation.roc import monitor_figures, roc_figures
 from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.separability import author_separability
+from pvg_hf.evaluation.solution_kinds import find_kinds
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
-from pvg_hf.experimental.programs.program_figures import has_programs, program_figures, program_problem_columns
 from pvg_hf.tasks.answers import answers_equal
 
 TEST_COLUMNS = (
@@ -120,7 +120,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         `pd.DataFrame`: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
         `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
         `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
-        them is missing). For programs also the columns of [`~pvg_hf.experimental.programs.program_figures.program_problem_columns`].
+        them is missing). Registered kinds of solutions add columns.
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -131,9 +131,9 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     for prefix, rows in (("", current), ("base_", base)):
         for role in GAME_ROLES:
             table[f"{prefix}accuracy_{role}"] = _role_rows(rows, role).groupby("problem_id")["correct"].mean()
-    if has_programs(current):
+    for kind in find_kinds(current.columns):
         for role in GAME_ROLES:
-            table = table.assign(**program_problem_columns(_role_rows(current, role), role))
+            table = table.assign(**kind.problem_columns(_role_rows(current, role), role))
     for cell, role, is_correct in (
         ("helpful_correct", Role.HELPFUL, True),
         ("sneaky_incorrect", Role.SNEAKY, False),
@@ -155,8 +155,8 @@ def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dic
             figures |= family(selected, role, seed=seed, num_resamples=num_resamples)
         if has_flaws(rows):
             figures |= flaw_figures(selected, role)
-        if has_programs(rows):
-            figures |= program_figures(selected, role, seed=seed, num_resamples=num_resamples)
+        for kind in find_kinds(rows.columns):
+            figures |= kind.figures(selected, role, seed=seed, num_resamples=num_resamples)
     return figures
 
 

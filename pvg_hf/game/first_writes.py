@@ -48,4 +48,4 @@ def try_report(recipe: Recipe, folder: RunFolder) -> None:
         canvas = new_canvas(1, 1)
         canvas.subplots()
         Plot("try", "", "", canvas).to_png()
-        render_page(load_run(folder.root), {})
+        render_page(load_run(folder.root), {}, {})

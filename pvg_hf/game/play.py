@@ -2,6 +2,7 @@
 
 import gc
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,6 @@ from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.experimental.programs.sandbox_use import take_sandbox_use
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
@@ -196,12 +196,12 @@ def _play_phase(
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_memory_settings(round_recipe, key.name):
             # What belongs to no phase is dropped: that of checks before the game, or of a phase that failed.
-            take_sandbox_use(context)
+            take_use(context)
             _take_failures(context)
             context, summary = _run_phase(context, output)
             record.summary = summary + _take_failures(context)
             stop.is_asked()  # an error if the folder is gone, which the results would make again
-            record.sandbox = take_sandbox_use(context)
+            record.task_use = take_use(context)
             summarize_calls(context, output)
             record.alerts = context.alerts()
         if is_main:
@@ -221,6 +221,13 @@ def _play_phase(
     gc.collect()  # free the phase's models before the next phase loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def take_use(context: PhaseContext) -> dict[str, float] | None:
+    """What the task's own processes did since the last call, summed over processes (see `Task.take_use`), also tracked."""
+    total = sum((Counter(use) for use in gather_object([context.problems.task.take_use()])), Counter())
+    context.track({f"task/{name}": number for name, number in total.items()})
+    return dict(total) or None
 
 
 def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.experimental.programs.shown_programs import ShownProgram, prepare_program
+from pvg_hf.evaluation.solution_kinds import ShownText, show_text_of
 from pvg_hf.report.escaping import Line
 from pvg_hf.run.read import RoundData
 
@@ -34,8 +34,8 @@ class ExampleSolution:
             Percentage in [0, 100] of the round's test solutions that score lower.
         is_accepted (`bool`, *optional*):
             Whether the score is above the threshold; `None` before the round is evaluated.
-        program ([`ShownProgram`], *optional*):
-            The program, of tasks whose solutions are programs.
+        special ([`~pvg_hf.evaluation.solution_kinds.ShownText`], *optional*):
+            How a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -44,7 +44,7 @@ class ExampleSolution:
     score: float
     percentile: float
     is_accepted: bool | None
-    program: ShownProgram | None = None
+    special: ShownText | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> Exampl
         score=float(row["score"]),
         percentile=100 * float((scores < row["score"]).mean()),
         is_accepted=None if threshold is None else bool(row["score"] > threshold),
-        program=prepare_program(row, [row["reference"], *of_problem.loc[is_honest, "answer"]]),
+        special=show_text_of(row, of_problem.loc[is_honest, "answer"]),
     )
 
 

@@ -3,6 +3,7 @@
 import base64
 import re
 import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +14,11 @@ from markupsafe import Markup
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
+from pvg_hf.core.registrations import registered
 from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import OUTCOME_WORDS
-from pvg_hf.experimental.programs.program_tables import program_problems_table, program_tables, sandbox_table
 from pvg_hf.report.escaping import show_preformatted, show_text
 from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
-from pvg_hf.report.highlighting import show_difference, show_program
 from pvg_hf.report.judgement_tables import judgement_tables
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS, Plot
@@ -82,13 +82,13 @@ def write_report(run_folder: Path) -> Path:
         ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
     """
     run = load_run(run_folder)
-    images = _write_plots(run, run_folder / "plots")
+    images, further = (_write_plots(run, plots, run_folder / "plots") for plots in (PLOTS, registered("plot")))
     page = run_folder / "report.html"
-    write_text(page, render_page(run, images))
+    write_text(page, render_page(run, images, further))
     return page
 
 
-def render_page(run: RunData, images: dict[str, Image]) -> str:
+def render_page(run: RunData, images: dict[str, Image], further_images: dict[str, Image]) -> str:
     """Render the page as HTML; every value is escaped."""
     pilot = Pilot(run.recipe, run.pilot)
     return (
@@ -108,9 +108,8 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             pools=pools_tables(run),
             roc=roc_table(run),
             acceptance=acceptance_tables(run),
-            programs=program_tables(run),
-            program_problems=program_problems_table(run),
-            sandbox=sandbox_table(run),
+            further=[kind.report_section(run) for kind in registered("solution kind")],
+            further_images=further_images,
             new_texts=new_texts_table(run),
             roles=roles_table(run),
             sources=sources_table(run),
@@ -150,8 +149,6 @@ def make_environment(*folders: Path) -> Environment:
     environment.filters |= {
         "shown": show_text,
         "preformatted": show_preformatted,
-        "program": show_program,
-        "difference_from": lambda program, honest: show_difference(honest, program),
         "headings": _headings,
     }
     return environment
@@ -209,9 +206,9 @@ def _command(run: RunData) -> str:
     return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
 
 
-def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
+def _write_plots(run: RunData, plots: Iterable[Callable[[RunData], Plot | None]], folder: Path) -> dict[str, Image]:
     images = {}
-    for make_plot in PLOTS:
+    for make_plot in plots:
         plot = make_plot(run)
         if plot is not None:
             png = plot.to_png()

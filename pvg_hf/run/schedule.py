@@ -194,9 +194,8 @@ class PhaseRecord:
             Unix time of the last start; `None` if that start has ended, with or without success.
         summary (`str`):
             One-line result of a finished phase.
-        sandbox (`dict`, *optional*):
-            What the sandbox did in the last start, if programs ran: `programs`, `cache_hits`, `seconds`, `lost_workers`, and
-            `outcomes`, the number of cases by outcome.
+        task_use (`dict[str, float]`, *optional*):
+            What the task's own processes did in the last start, if it has any (see [`~pvg_hf.tasks.Task.take_use`]).
         ended (`float`, *optional*):
             Unix time at which the last start ended; `None` while it runs, and in a record of an older version.
         alerts (`list[dict]`, *optional*):
@@ -213,7 +212,7 @@ class PhaseRecord:
     seconds: float = 0.0
     running_since: float | None = None
     summary: str = ""
-    sandbox: dict[str, Any] | None = None
+    task_use: dict[str, float] | None = None
     ended: float | None = None
     alerts: list[dict[str, Any]] | None = None
     split: dict[str, dict[str, float]] | None = None

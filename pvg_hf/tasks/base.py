@@ -171,6 +171,14 @@ class Task(ABC):
         """Number of threads that may call `grade` at the same time; 1 unless a task gains by more."""
         return 1
 
+    def take_use(self) -> dict[str, float]:
+        """
+        Return what the task's own processes have done since the last call, as numbers by name; nothing by default.
+
+        The numbers are logged with each phase. They depend on the machine, and are therefore no part of a run's metrics.
+        """
+        return {}
+
     @property
     def isolation(self) -> str | None:
         """Description of how the programs in solutions are isolated while they run; `None` for a task that runs none."""

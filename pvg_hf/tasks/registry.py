@@ -4,18 +4,15 @@ import inspect
 from types import NoneType
 from typing import Any, get_args
 
+from pvg_hf.core import registrations
 from pvg_hf.core.extensions import cut_to_line, load_extension, running, show_value, suggest
 from pvg_hf.tasks.base import Task
 
 TASKS = {
-    "apps": "pvg_hf.experimental.programs.apps:AppsTask",
     "arithmetic": "pvg_hf.tasks.arithmetic:ArithmeticTask",
-    "decimal_chain_sum": "experiments.decimal_chain_sum:DecimalChainSumTask",
-    "functions": "pvg_hf.experimental.programs.functions:FunctionsTask",
     "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
-    "livecodebench": "pvg_hf.experimental.programs.livecodebench:LiveCodeBenchTask",
-    "mbpp": "pvg_hf.experimental.programs.mbpp:MbppTask",
     "proofs": "pvg_hf.tasks.proofs:ProofsTask",
+    **registrations.TASKS,
 }
 """Import path of each registered task; a task is imported when it is first used."""
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def test_an_evaluation_is_shown_next_to_its_proof(serve, score_run, open_page, tmp_path):
     rows = OpenRun(score_run.root).evaluations().tables[1]
-    url, _ = serve(score_run.root, folder=tmp_path / "study")
+    url, _ = serve(score_run.root)
     page = open_page(f"{url}/evaluations")
     panel = page.locator("#evaluation")
     expect(panel).to_contain_text("Here is my evaluation of the solution:")
@@ -37,7 +37,7 @@ def test_an_evaluation_is_shown_next_to_its_proof(serve, score_run, open_page, t
 def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
     rows = KINDS["hallucinated issue"](OpenRun(score_run.root).evaluations().tables[1])
     assert len(rows)
-    url, _ = serve(score_run.root, folder=tmp_path / "study")
+    url, _ = serve(score_run.root)
     page = open_page(f"{url}/evaluations")
     page.get_by_label("Show").click()
     page.get_by_role("option", name="hallucinated issue").click()

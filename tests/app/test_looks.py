@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from pvg_hf.experimental.study.page import ANSWERS
-from tests.support.app_visitor import OWNER
 from tests.support.game_runs import forget_digests
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly]
@@ -21,21 +19,16 @@ PATHS = {
     "verifiers": "#verifiers img",
     "evaluations": "#evaluation pre",
     "score": "#own-solution",
-    "study": "#study-go",
-    "owner": "#draw-sheets",
 }
 # Everything that can be pressed or filled in on a page, as a person sees it.
 SOLUTIONS = "Round, Problems, Show, Difficulty, Search in problems, Previous, Problem 1 of 12, Next, Reveal"
 PICKS = "Helpful solution, Sneaky solution"
-JUDGMENTS = ", ".join(f"{name} ({number})" for number, (name, *_) in enumerate(ANSWERS, start=1))
 CONTROLS = {
     "": f"{SOLUTIONS}, {PICKS}",
     "rounds": "Download all figures (CSV), Round of small, Run, Its round",
     "verifiers": "",
     "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
-    "study": "Show the first solution",
-    "owner": "Refresh the results, Sheets, one for each person, Draw new sheets, Download, Click to upload or drop files",
 }
 VISIBLE = """() => {
     const name = (element) => element.getAttribute("aria-label") || element.innerText || element.labels?.[0]?.innerText || element.id;
@@ -63,7 +56,6 @@ def addresses(app, serve_for_module, arithmetic_run, tmp_path_factory) -> dict[s
     others = {
         "": f"{app}/?show=all",
         "evaluations": f"{serve_for_module(run)[0]}/evaluations",
-        "owner": OWNER.link(app),
     }
     return {path: f"{app}/{path}" for path in PATHS} | others
 
@@ -117,20 +109,6 @@ def test_only_a_pages_own_controls_are_visible_after_it_was_used(addresses, open
     page.goto(addresses["evaluations"])
     page.get_by_role("button", name="Next").click()
     check_controls(page, CONTROLS["evaluations"])
-
-
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_run, tmp_path, is_alone):
-    url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=2, is_alone=is_alone)
-    page = open_page(url if is_alone else f"{url}/study")
-    for number, begin in enumerate(("first", "next"), start=1):
-        check_controls(page, f"Show the {begin} solution")
-        page.get_by_role("button", name=f"Show the {begin} solution").click()
-        check_controls(page, JUDGMENTS)
-        page.reload()
-        check_controls(page, JUDGMENTS)
-        page.locator(f"#judge-{number}").click()
-    check_controls(page, "")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -190,9 +168,6 @@ def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
         if path == "":
             page.get_by_role("button", name="Reveal").click()
             expect(page.locator(".verdict").first).to_be_visible()
-        if path == "study":
-            page.get_by_role("button", name="Show the first solution").click()
-            expect(page.locator("#judge-1")).to_be_visible()
         assert page.evaluate(CONTRAST) == []
 
 
@@ -215,11 +190,6 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     page.get_by_role("button", name="Reveal").click()
     expect(page.locator("#card-sneaky .verdict")).to_be_visible()
     check_harmless(page)
-    page = open_page(f"{url}/study")
-    page.get_by_role("button", name="Show the first solution").click()
-    expect(page.locator("#study-panel pre").last).to_contain_text("evil.example")
-    assert page.locator("#study-panel pre").last.text_content() == SHOWN
-    check_harmless(page)
     page = open_page(f"{url}/evaluations", width=390)
     expect(page.locator("#evaluation mark")).to_have_count(2)
     for place in ("p", "pre"):
@@ -238,8 +208,7 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
 
 def test_texts_are_shown_exactly_as_written(serve, open_page, run_copy):
     """
-    Zero-width characters are visible, sums next to Hebrew keep their order, and a long text is folded, in study and
-    browser.
+    Zero-width characters are visible, sums next to Hebrew keep their order, and a long text is folded.
     """
     written = "\u05e9\u05dc\u05d5\u05e9 12 - 5 = 7\n3\u200b4\n" + "x" * 200_000
     forget_digests(run_copy)
@@ -249,9 +218,6 @@ def test_texts_are_shown_exactly_as_written(serve, open_page, run_copy):
     page = open_page(url, width=390)
     check_is_read(page, "#card-helpful")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page = open_page(f"{url}/study")
-    page.get_by_role("button", name="Show the first solution").click()
-    check_is_read(page, "#study-panel")
 
 
 def check_is_read(page, place: str) -> None:
@@ -285,8 +251,6 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     (run_copy / "verifier" / "round-000" / "calibration.json").write_text("{}")
     (run_copy / "evaluation" / "round-001" / "evaluations.parquet").write_bytes(b"no parquet")
     (run_copy / "pool" / "round-000.bak").mkdir()
-    (run_copy / "study").mkdir()
-    (run_copy / "study" / "answers.jsonl").write_text('{"a": 1}\n')
     url, _ = serve(run_copy)
     page = open_page(url)
     expect(page.get_by_role("alert").first).to_contain_text("test-sneaky.parquet is damaged")
@@ -295,9 +259,6 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     expect(page.locator("#card-sneaky")).to_contain_text("wrote nothing to this problem")
     expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
     expect(open_page(f"{url}/evaluations").get_by_role("alert")).to_contain_text("evaluations.parquet is")
-    expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text(
-        "answers.jsonl has a line that is not from a study"
-    )
     page = open_page(f"{url}/score")
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
@@ -315,7 +276,6 @@ def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
         "rounds": "There is nothing to plot yet",
         "verifiers": "No round of this run was evaluated with these figures yet",
         "score": "has no verifier yet",
-        "study": "there is nothing to judge",
     }.items():
         expect(open_page(f"{url}/{path}").locator(".notice").first).to_contain_text(message)
     put_back()
@@ -352,7 +312,3 @@ def check_all_is_there(url: str, open_page) -> None:
     expect(page.get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
-    page = open_page(f"{url}/study")
-    page.get_by_role("button", name="Show the first solution").click()
-    expect(page.locator("#judge-1")).to_be_visible()
-    expect(page.locator(".notice")).to_have_count(0)

@@ -21,7 +21,7 @@ def space(run_copy, tmp_path):
     (run_copy / "study").mkdir()
     (run_copy / "verifier" / "round-001" / "events.jsonl").touch()
     (run_copy / "study" / "answers.jsonl").write_text("{}\n")
-    return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
+    return build_space(run_copy, tmp_path / "space", ("--repo", "org/answers"), app="pvg_hf.experimental.study")
 
 
 def test_a_space_has_front_matter_and_requirements(space, repository):
@@ -43,7 +43,7 @@ def test_the_owner_logs_in(space):
 @pytest.mark.parametrize(
     ("run", "is_study", "words"),
     [
-        (None, False, {"every solution", "--study-only"}),
+        (None, False, {"every solution"}),
         (None, True, {"take part"}),
         ("org/run", True, {"org/run", "HF_TOKEN"}),
     ],
@@ -52,7 +52,6 @@ def test_a_public_space_says_what_the_public_can_do(arithmetic_run, run, is_stud
     said = describe_public_space(run or arithmetic_run, is_study=is_study)
     assert all(word in said for word in words)
     assert ("HF_TOKEN" in said) == (run is not None)
-    assert ("--study-only" in said) != is_study
 
 
 def test_a_space_has_the_results_of_evaluations(run_copy, tmp_path):
@@ -72,10 +71,9 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
         "app.py",
         "requirements.txt",
         "pvg_hf",
-        "pvg_hf.app",
         "runs",
     }
-    assert (space / "pvg_hf.app" / "glossary.md").exists()
+    assert (space / "pvg_hf" / "app" / "glossary.md").exists()
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
@@ -97,26 +95,26 @@ def test_the_folder_starts_by_itself(space):
     """The folder's own package and app are imported; the app's start is replaced by one that prints its arguments."""
     code = """
 import importlib.util, runpy, sys, types
-print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "pvg_hf.app")])
-sys.modules["pvg_hf.app.__main__"] = types.ModuleType("pvg_hf.app.__main__")
-sys.modules["pvg_hf.app.__main__"].main = print
+print(importlib.util.find_spec("pvg_hf").origin)
+sys.modules["pvg_hf.experimental.study.__main__"] = types.ModuleType("pvg_hf.experimental.study.__main__")
+sys.modules["pvg_hf.experimental.study.__main__"].main = print
 runpy.run_path("app.py")
 """
     environment = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run([sys.executable, "-c", code], cwd=space, env=environment, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
-        str([str(space / name / "__init__.py") for name in ("pvg_hf", "pvg_hf.app")]),
-        "['runs/small', '--study-only', '--study-repo', 'org/answers']",
+        str(space / "pvg_hf" / "__init__.py"),
+        "['runs/small', '--repo', 'org/answers']",
     ]
 
 
 def test_the_script_writes_the_folder(run_copy, repository, tmp_path, monkeypatch):
     script = str(repository / "scripts" / "push_space.py")
-    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space"), "--study-only"])
+    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space")])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(script, run_name="__main__")
     assert ended.value.code == 0
-    assert "main(['runs/small', '--study-only'])" in (tmp_path / "space" / "app.py").read_text()
+    assert "main(['runs/small'])" in (tmp_path / "space" / "app.py").read_text()
 
 
 def test_a_published_run_is_named(tmp_path):

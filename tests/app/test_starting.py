@@ -12,8 +12,6 @@ import pytest
 
 import pvg_hf.app.rounds_page
 from pvg_hf.app.__main__ import main
-from pvg_hf.app.access import Owner
-from pvg_hf.app.app import describe_addresses
 from tests.support.app_visitor import Visitor
 
 
@@ -81,21 +79,11 @@ def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     assert "Traceback" not in said
 
 
-def test_in_a_space_the_owners_link_has_the_spaces_address(monkeypatch):
-    owner = Owner()
-    assert f": {owner.link('http://127.0.0.1:7860')}" in describe_addresses("http://127.0.0.1:7860/", owner)
-    monkeypatch.setenv("SPACE_HOST", "ana-game.hf.space")
-    opened, owners = describe_addresses("http://0.0.0.0:7860/", owner).split("\n")
-    assert opened.startswith("Open https://ana-game.hf.space/ in a browser")
-    assert "https://ana-game.hf.space/owner?token=" in owners
-
-
 @pytest.mark.slow
 def test_the_app_of_a_space_prints_the_spaces_address(start, run_copy):
     app = start(str(run_copy), SPACE_HOST="ana-game.hf.space")
-    _, opened, owners = [app.stdout.readline() for _ in range(3)]
+    _, opened = [app.stdout.readline() for _ in range(2)]
     assert opened.startswith("Open https://ana-game.hf.space/ in a browser")
-    assert "https://ana-game.hf.space/owner?token=" in owners
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_the_report_is_tried_without_being_written(game, reference, caplog, monk
     assert caplog.text == ""
     assert not RunFolder.of(recipe).report.exists()
 
-    monkeypatch.setattr(first_writes, "render_page", lambda run, images: {}["a defect"])
+    monkeypatch.setattr(first_writes, "render_page", lambda run, images, further: {}["a defect"])
     try_report(recipe, RunFolder.of(recipe))
     assert "a defect" in caplog.text
     assert "Traceback" in caplog.text

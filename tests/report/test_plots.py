@@ -8,11 +8,9 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.experimental.attacks.attack_curves import attack_judgements, draw_attacks
-from pvg_hf.experimental.sweep.seeds import seeds_attacks_table
+from pvg_hf.core.registrations import registered
 from pvg_hf.report.plots import (
     PLOTS,
-    plot_attacks,
     plot_best_of_n,
     plot_drawn_best_of_n,
     plot_dynamics,
@@ -21,50 +19,19 @@ from pvg_hf.report.plots import (
     plot_pool_matrix,
     plot_roc,
     plot_scores,
-    plot_similarities,
     plot_time_split,
 )
-from pvg_hf.run.judgements import Judgement
-from pvg_hf.run.read import load_run
+from tests.support.plotted_run import lines_of, run
+
+__all__ = ["run"]
 
 
-@pytest.fixture(scope="module")
-def run(run_template, tmp_path_factory):
-    """Two rounds, each attacked by two attackers, of which only one finds an exploit, and a drawn pool of the second."""
-    folders = [tmp_path_factory.mktemp("attacked") for _ in range(2)]
-    for folder in folders:
-        attackers = {"attack": "src", "helpful_score": 1.0, "newest_weight": 0.5}
-        steps = pd.DataFrame({"step": range(1, 5), "score/sneaky_incorrect": [0.0, 1.0, np.nan, 2.0]})
-        curves = [steps.assign(seed=seed, **{"judged_accuracy/sneaky": 0.5}, **attackers) for seed in (0, 1)]
-        pd.concat(curves).to_parquet(folder / "curves.parquet")
-        ends = {"seed": [0, 1], "step": [3.0, np.nan], "num_steps": [3, 4], "max_steps": 4}
-        pd.DataFrame({**ends, **attackers}).to_parquet(folder / "outcomes.parquet")
-    judgements = [Judgement("attacks", k, "", {}, {}, {}, 0.0, folder) for k, folder in enumerate(folders)]
-    drawn = {"2": Figure(0.75, 0.5, 0.9, 8), "eligible/2": Figure(1.0, 0.9, 1.0, 8), "4": Figure(0.5, 0.2, 0.8, 3)}
-    judgements.append(Judgement("best_of_n", 1, "", {}, drawn, {}, 0.0))
-    loaded = load_run(run_template(2))
-    return replace(loaded, judgements=judgements, rounds=[with_programs(data) for data in loaded.rounds])
-
-
-def with_programs(data):
-    """A round whose solutions are programs: correct ones have the similarity 1, certified ones 0.52."""
-    rows = data.solutions
-    if rows is None:  # not minted yet
-        return data
-    inputs, similarity = rows["correct"].map({True: None, False: "[1]"}), rows["correct"].map({True: 1.0, False: 0.52})
-    return replace(data, solutions=rows.assign(failing_input=inputs, similarity=similarity))
-
-
-def lines_of(axes):
-    return {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
-
-
-@pytest.mark.parametrize("make_plot", PLOTS)
+@pytest.mark.parametrize("make_plot", [*PLOTS, *registered("plot")])
 def test_no_data_gives_no_plot(run, make_plot):
     assert make_plot(replace(run, rounds=[], judgements=[], events=[])) is None
 
 
-@pytest.mark.parametrize("make_plot", PLOTS)
+@pytest.mark.parametrize("make_plot", [*PLOTS, *registered("plot")])
 def test_a_run_in_which_every_solution_failed_is_drawn_as_far_as_it_can_be(run, make_plot):
     def fail(table):
         return None if table is None else table.assign(outcome="NO_ANSWER", correct=False, answer=None)
@@ -74,7 +41,7 @@ def test_a_run_in_which_every_solution_failed_is_drawn_as_far_as_it_can_be(run, 
     assert plot is None or plot.to_png().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("make_plot", PLOTS)
+@pytest.mark.parametrize("make_plot", [*PLOTS, *registered("plot")])
 def test_every_plot_is_a_png_with_axes_labelled_and_terms_explained(run, make_plot):
     plot = make_plot(run)
     png = plot.to_png()
@@ -189,27 +156,6 @@ def test_unscored_solutions_are_not_drawn(run):
     assert plot_scores(replace(run, rounds=[unscored])) is None
 
 
-def test_similarities_have_a_panel_per_role_and_round_and_an_outline_per_kind(run):
-    canvas = plot_similarities(run).canvas
-    minted = [data for data in run.rounds if data.solutions is not None]
-    assert len(canvas.axes) == 2 * len(minted)
-    data = minted[0]
-    for axes, role in zip(canvas.axes[:: len(minted)], ("helpful", "sneaky"), strict=True):
-        rows = data.solutions[data.solutions["role"] == role]
-        correct = int(rows["correct"].sum())
-        labels = [text.get_text() for text in axes.get_legend().get_texts()]
-        assert labels == [f"certified wrong, n={len(rows) - correct:,}", f"correct, n={correct:,}"]
-        wrong, filled = (patch.get_data().values for patch in axes.patches)
-        assert wrong.argmax() == 10 or correct == len(rows)  # 0.52 is in [0.5, 0.55)
-        assert filled[-1] == (correct > 0)
-
-
-def test_a_task_without_programs_has_no_similarities(run):
-    minted = [data for data in run.rounds if data.solutions is not None]
-    plain = [replace(data, solutions=data.solutions.drop(columns="similarity")) for data in minted]
-    assert plot_similarities(replace(run, rounds=plain)) is None
-
-
 def test_flaws_are_plotted_only_for_tasks_that_name_them(run):
     unknown = replace(run.rounds[0], solutions=run.rounds[0].solutions.drop(columns="first_flaw_kind"))
     assert plot_flaws(replace(run, rounds=[unknown])) is None
@@ -232,7 +178,7 @@ def test_no_share_of_flaws_lies_outside_its_panel(run):
 
 
 @pytest.mark.filterwarnings("error:No artists")
-@pytest.mark.parametrize("make_plot", PLOTS)
+@pytest.mark.parametrize("make_plot", [*PLOTS, *registered("plot")])
 def test_rounds_without_any_figure_are_drawn_without_a_warning(make_plot, run):
     def without_figures(data):
         return replace(data, figures=dict.fromkeys(data.figures, EMPTY))
@@ -268,28 +214,6 @@ def test_many_pools_are_drawn_above_their_lines(run):
 def lines_of_errorbars(axes):
     """Values of each labelled line with error bars."""
     return {bars.get_label(): bars[0].get_ydata() for bars in axes.containers}
-
-
-def test_attacks_have_a_line_per_attacker_and_a_survival_curve_per_round(run):
-    gaps, incorrect, left = plot_attacks(run).canvas.axes
-    assert lines_of(gaps).keys() == {"round 0", "round 1"}
-    assert len(gaps.get_lines()) == len(incorrect.get_lines()) == 2 * 2 + 1  # and the criterion
-    # Scores 0, 1, none, 2 less 1, with a weight of .5; a step without an incorrect solution keeps the mean.
-    np.testing.assert_allclose(lines_of(gaps)["round 0"].get_ydata(), [-1, -0.5, -0.5, 0.25])
-    np.testing.assert_allclose(left.get_lines()[0].get_xdata(), [0, 3, 4])
-    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
-
-
-def test_attackers_of_all_seeds_are_shown_together(run):
-    gaps, _, left = draw_attacks(attack_judgements([run, run])).axes
-    assert lines_of(gaps).keys() == {"round 0", "round 1"}
-    assert len(gaps.get_lines()) == 2 * 4 + 1  # four attackers for each verifier
-    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [1, 0.5, 0.5])
-    header, _, *rows = [line.strip("| ").split(" | ") for line in seeds_attacks_table([run, run]).splitlines()]
-    assert header[:4] == ["attacker", "verifier", "found an exploit", "steps of each"]
-    assert [row[:4] for row in rows] == [["src", str(k), "2 of 4", "3, 3, > 4, > 4"] for k in (0, 1)]
-    assert rows[1][-1] == "1.000"  # equal outcomes
-    assert seeds_attacks_table([replace(run, judgements=[])]) is None
 
 
 def test_the_drawn_pool_has_its_own_curve(run):

@@ -63,7 +63,7 @@ def start(root: Path) -> None:
 
 
 def show_report(root: Path) -> str:
-    return render_page(load_run(root), {})
+    return render_page(load_run(root), {}, {})
 
 
 def answer(root: Path) -> object:

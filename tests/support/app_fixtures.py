@@ -3,14 +3,19 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import gradio as gr
 import httpx
 import pytest
+from starlette.middleware import Middleware
 
-from pvg_hf.app.app import StudySettings, launch, make_app
-from tests.support.app_visitor import OWNER
+from pvg_hf.app.access import Gate
+from pvg_hf.app.app import launch, make_app
+from pvg_hf.app.runs import open_run
+from pvg_hf.experimental.study.app import StudySettings, make_study_app
 from tests.support.ports import find_free_port
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
@@ -19,40 +24,61 @@ _OWN = ("127.0.0.1", "localhost")
 
 @contextmanager
 def _served_apps() -> Iterator[Callable[..., tuple[str, ExitStack]]]:
-    """Serves apps until the end: a function that serves one on a run, and returns its address and what ends it."""
+    """Serves apps until the end: a function that serves one, and returns its address and what ends it."""
     with ExitStack() as all_apps:
 
-        def start(source: Path | str, **study) -> tuple[str, ExitStack]:
+        def start(make: Callable[[ExitStack], gr.Blocks], gate: Middleware) -> tuple[str, ExitStack]:
             stack = all_apps.enter_context(ExitStack())
-            settings = StudySettings(**study)
-            app = make_app(str(source), settings, stack)
+            app = make(stack)
             stack.callback(app.close, verbose=False)
             # Apps that two processes start at once would compete for the first port from 7860 on.
             options = {"server_name": "127.0.0.1", "server_port": find_free_port(), "quiet": True}
-            _, url, _ = launch(app, settings.owner, prevent_thread_lock=True, **options)
+            _, url, _ = launch(app, gate, prevent_thread_lock=True, **options)
             assert httpx.get(f"{app.local_api_url}app_id", trust_env=False).json() == {"app_id": app.app_id}
             return url.rstrip("/"), stack
 
         yield start
 
 
+def _start_app(start: Callable, source: Path | str) -> tuple[str, ExitStack]:
+    return start(partial(make_app, open_run(str(source))), Middleware(Gate))
+
+
+def _start_study(start: Callable, source: Path | str, **settings) -> tuple[str, ExitStack]:
+    study = StudySettings(**settings)
+    return start(lambda stack: make_study_app(open_run(str(source)), study, stack), study.gate)
+
+
 @pytest.fixture
 def serve():
     """Serves apps for one test. An app that nobody needs any more still takes time: with twenty, training is slow."""
     with _served_apps() as start:
-        yield start
+        yield partial(_start_app, start)
 
 
 @pytest.fixture(scope="module")
 def serve_for_module():
     with _served_apps() as start:
-        yield start
+        yield partial(_start_app, start)
+
+
+@pytest.fixture
+def serve_study():
+    """Serves studies for one test."""
+    with _served_apps() as start:
+        yield partial(_start_study, start)
 
 
 @pytest.fixture(scope="module")
-def app(serve_for_module, arithmetic_run, tmp_path_factory) -> str:
-    """Address of the app on the played run, with its study in a separate folder."""
-    return serve_for_module(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
+def study_for_module():
+    with _served_apps() as start:
+        yield partial(_start_study, start)
+
+
+@pytest.fixture(scope="module")
+def app(serve_for_module, arithmetic_run) -> str:
+    """Address of the app on the played run."""
+    return serve_for_module(arithmetic_run)[0]
 
 
 @pytest.fixture(scope="module")

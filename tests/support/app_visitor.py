@@ -6,11 +6,6 @@ from typing import Any
 
 import httpx
 
-from pvg_hf.app.access import Owner
-
-OWNER = Owner("of-the-tests")
-"""The owner of the app that all tests look at."""
-
 
 class Visitor:
     """

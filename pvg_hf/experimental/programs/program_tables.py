@@ -1,6 +1,5 @@
 """The report's tables about programs and the sandbox that ran them."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -72,18 +71,17 @@ def sandbox_table(run: RunData) -> Table:
     """Tabulate the use of the sandbox, one row per finished phase that ran a program."""
     rows = []
     for event in run.finished_phases:
-        use = event.get("sandbox")
+        use = event.get("task_use")
         if not use:
             continue
-        outcomes = Counter(use["outcomes"])
         numbers = (
-            use["programs"],
-            use["cache_hits"],
-            use["lost_workers"],
-            *(outcomes[name] for name in TEST_OUTCOMES),
+            *(use.get(name, 0) for name in ("programs", "cache_hits", "lost_workers")),
+            *(use.get(f"cases/{name}", 0) for name in TEST_OUTCOMES),
         )
         where = name_phase(BASE_ROUND if event["round"] is None else event["round"], event["phase"])
-        rows.append((where, [TableCell(f"{use['seconds']:,.1f}"), *(TableCell(f"{number:,}") for number in numbers)]))
+        rows.append(
+            (where, [TableCell(f"{use['seconds']:,.1f}"), *(TableCell(f"{number:,.0f}") for number in numbers)])
+        )
     names = [outcome.replace("_", " ") for outcome in TEST_OUTCOMES]
     return Table(["", "seconds", "programs run", "from the cache", "workers lost", *names], rows)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import gradio as gr
 import pandas as pd
 
-from pvg_hf.app.access import Owner
 from pvg_hf.app.events import SLOW, shown_if
-from pvg_hf.app.render import heading, notice, render
+from pvg_hf.app.render import heading, notice
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.core.disk_names import BASE_ROUND
+from pvg_hf.experimental.study.access import Owner
+from pvg_hf.experimental.study.page import render
 from pvg_hf.experimental.study.participants import Study
 from pvg_hf.experimental.study.results import FIGURES, plot_study, study_results
 from pvg_hf.experimental.study.sheets import read_sheets, write_sheets

@@ -3,17 +3,20 @@
 import secrets
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from pvg_hf.app.access import Newcomers, address_of
 from pvg_hf.app.events import FAST, INVISIBLE, SHOW_ADDRESS, shown_if
 from pvg_hf.app.index import SolutionIndex
-from pvg_hf.app.render import heading, notice, render
+from pvg_hf.app.render import heading, notice
 from pvg_hf.app.runs import OpenRun
+from pvg_hf.experimental.study.access import Newcomers, address_of
 from pvg_hf.experimental.study.participants import Judgment, Progress, Study, check_participant
+from pvg_hf.report.page import make_environment
 
+_TEMPLATES = make_environment(Path(__file__).parent / "templates")
 # Label, judgment and confidence of each button, in the order of the keys 1 to 6.
 ANSWERS = (
     ("Flawed: sure", Judgment.FLAWED, 3),
@@ -48,6 +51,11 @@ class Page:
     @property
     def outputs(self) -> list[Any]:
         return [self.participant, self.item, self.link, self.panel, self.go, self.judgments]
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of the study."""
+    return _TEMPLATES.get_template(f"{template}.html.jinja").render(**values)
 
 
 def build_study_page(demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int) -> None:

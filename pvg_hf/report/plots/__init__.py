@@ -1,7 +1,5 @@
 """The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
 
-from pvg_hf.experimental.attacks.attack_curves import plot_attacks
-from pvg_hf.experimental.programs.similarities_plot import plot_similarities
 from pvg_hf.report.plots.best_of_n_curves import plot_best_of_n, plot_drawn_best_of_n
 from pvg_hf.report.plots.dynamics import plot_dynamics
 from pvg_hf.report.plots.flaw_kinds import plot_flaws
@@ -20,16 +18,13 @@ PLOTS = (
     plot_best_of_n,
     plot_drawn_best_of_n,
     plot_scores,
-    plot_similarities,
     plot_flaws,
-    plot_attacks,
     plot_time_split,
 )
 
 __all__ = [
     "PLOTS",
     "Plot",
-    "plot_attacks",
     "plot_best_of_n",
     "plot_drawn_best_of_n",
     "plot_dynamics",
@@ -38,6 +33,5 @@ __all__ = [
     "plot_pool_matrix",
     "plot_roc",
     "plot_scores",
-    "plot_similarities",
     "plot_time_split",
 ]

@@ -13,7 +13,7 @@ from pvg_hf.experimental.programs.program_tables import (
 )
 from pvg_hf.run.read import RoundData, RunData
 
-USE = {"programs": 12, "cache_hits": 3, "seconds": 1.25, "lost_workers": 0, "outcomes": {"passed": 700, "wrong": 20}}
+USE = {"programs": 12, "cache_hits": 3, "seconds": 1.25, "cases/passed": 700, "cases/wrong": 20}
 
 
 def run_of(
@@ -87,9 +87,9 @@ def test_problems_with_the_most_certified_mistakes_come_first():
 
 def test_phases_that_ran_programs_are_listed():
     events = [
-        {"event": "phase_finished", "phase": "bootstrap", "round": None, "seconds": 9.0, "sandbox": USE},
+        {"event": "phase_finished", "phase": "bootstrap", "round": None, "seconds": 9.0, "task_use": USE},
         {"event": "phase_finished", "phase": "verifier", "round": 0, "seconds": 9.0},
-        {"event": "phase_finished", "phase": "mint", "round": 0, "seconds": 9.0, "sandbox": USE},
+        {"event": "phase_finished", "phase": "mint", "round": 0, "seconds": 9.0, "task_use": USE},
     ]
     table = sandbox_table(run_of({}, events=events))
     expected = ["1.2", "12", "3", "0", "700", "20", "0", "0", "0"]

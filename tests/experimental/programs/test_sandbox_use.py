@@ -6,9 +6,9 @@ import pytest
 
 from pvg_hf.config import load_recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.experimental.programs.sandbox_use import take_sandbox_use
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.play import take_use
 from pvg_hf.game.tracking import GameTracker
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
@@ -47,24 +47,24 @@ def make_context(tmp_path):
 
 def test_each_use_is_counted_once(make_context):
     context, kept = make_context("functions", sandbox="none")
-    assert take_sandbox_use(context) is None
+    assert take_use(context) is None
     task, problem = context.problems.task, context.problems.parts["test"][0]
     num_tests = 0
     for _ in range(2):
         grade = task.grade(problem, problem["reference"])
         assert grade.correct
         num_tests += grade.detail["num_passed"]
-    use = take_sandbox_use(context)
+    use = take_use(context)
     assert use.pop("seconds") > 0
     # A program that passes is run again with another seed.
-    assert use == {"programs": 2, "cache_hits": 2, "lost_workers": 0, "outcomes": {"passed": 2 * num_tests}}
-    assert kept.values["sandbox/cache_hits"] == 2
-    assert kept.values["sandbox/cases/passed"] == 2 * num_tests
-    assert take_sandbox_use(context) is None
+    assert use == {"programs": 2, "cache_hits": 2, "cases/passed": 2 * num_tests}
+    assert kept.values["task/cache_hits"] == 2
+    assert kept.values["task/cases/passed"] == 2 * num_tests
+    assert take_use(context) is None
 
 
 def test_a_task_without_programs_uses_no_sandbox(make_context):
     context, kept = make_context("arithmetic")
-    assert take_sandbox_use(context) is None
+    assert take_use(context) is None
     assert context.problems.task.isolation is None
     assert kept.values == {}

@@ -9,9 +9,9 @@ import pytest
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.experimental.study.participants import Study
-from tests.support.app_fixtures import app, chromium, open_page, serve, serve_for_module
+from tests.support.app_fixtures import chromium, open_page, serve_study, study_for_module
 
-__all__ = ["app", "chromium", "open_page", "serve", "serve_for_module"]
+__all__ = ["chromium", "open_page", "serve_study", "study_for_module"]
 
 NUM_PROBLEMS = 20
 

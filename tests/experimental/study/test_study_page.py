@@ -11,7 +11,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from pvg_hf.app.access import Owner
+from pvg_hf.experimental.study.access import Owner
 from tests.support.loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from tests.support.ports import find_free_port
 
@@ -34,9 +34,9 @@ def folder(tmp_path):
     return tmp_path / "study"
 
 
-def test_answers_survive_a_reload_and_a_crash(serve, open_page, arithmetic_run, folder):
-    url, stack = serve(arithmetic_run, folder=folder, num_solutions=4)
-    page = open_page(f"{url}/study")
+def test_answers_survive_a_reload_and_a_crash(serve_study, open_page, arithmetic_run, folder):
+    url, stack = serve_study(arithmetic_run, folder=folder, num_solutions=4)
+    page = open_page(url)
     begin(page)
     expect(page).to_have_url(re.compile(r"participant=\w+"))
     assert not re.search("helpful|sneaky|round-", page.locator("#study-panel").inner_html())
@@ -52,10 +52,10 @@ def test_answers_survive_a_reload_and_a_crash(serve, open_page, arithmetic_run, 
     page.locator("#judge-1").click()
     expect(page.locator("#study-panel")).to_contain_text("2 of 4 done")
     begin(page)
-    address = page.url.partition("/study")[2]
+    address = page.url.removeprefix(url).lstrip("/")
     stack.close()  # the server is gone, with a solution on show
-    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4)
-    page = open_page(f"{url}/study{address}")
+    url, _ = serve_study(arithmetic_run, folder=folder, num_solutions=4)
+    page = open_page(f"{url}/{address}")
     expect(page.locator("#study-panel")).to_contain_text("2 of 4 done")
     for number in (3, 4):
         begin(page)
@@ -72,9 +72,9 @@ def test_answers_survive_a_reload_and_a_crash(serve, open_page, arithmetic_run, 
     assert len({row["item"] for row in rows}) == 4
 
 
-def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder):
-    url, _ = serve(arithmetic_run, folder=folder, seconds=2.0, num_solutions=2)
-    page = open_page(f"{url}/study?participant=ann")
+def test_the_countdown_ends_a_solution(serve_study, open_page, arithmetic_run, folder):
+    url, _ = serve_study(arithmetic_run, folder=folder, seconds=2.0, num_solutions=2)
+    page = open_page(f"{url}/?participant=ann")
     begin(page)
     start = time.monotonic()
     expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
@@ -88,9 +88,9 @@ def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder)
     assert [row["judgment"] for row in answers(folder)] == ["time_ran_out", "correct"]
 
 
-def test_a_time_out_that_a_participant_sends_early_is_not_recorded(serve, open_page, arithmetic_run, folder):
-    url, _ = serve(arithmetic_run, folder=folder, num_solutions=2)
-    page = open_page(f"{url}/study")
+def test_a_time_out_that_a_participant_sends_early_is_not_recorded(serve_study, open_page, arithmetic_run, folder):
+    url, _ = serve_study(arithmetic_run, folder=folder, num_solutions=2)
+    page = open_page(url)
     begin(page)
     solution = page.locator("#study-panel pre").last.inner_text()
     page.evaluate("document.querySelector('#time-ran-out').click()")
@@ -104,9 +104,9 @@ def test_a_time_out_that_a_participant_sends_early_is_not_recorded(serve, open_p
     [lambda page: page.keyboard.press("1"), pytest.param(lambda page: page.reload(), marks=pytest.mark.slow)],
     ids=["judged", "page loaded again"],
 )
-def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run, folder, leave):
-    url, _ = serve(arithmetic_run, folder=folder, seconds=1.0, num_solutions=3)
-    page = open_page(f"{url}/study?participant=ann")
+def test_an_answer_that_comes_too_late_says_so(serve_study, open_page, arithmetic_run, folder, leave):
+    url, _ = serve_study(arithmetic_run, folder=folder, seconds=1.0, num_solutions=3)
+    page = open_page(f"{url}/?participant=ann")
     expect(page.locator("#study-go")).to_be_visible()
     page.evaluate("for (let id = 1; id < 10000; id++) clearInterval(id)")  # a browser that sleeps from now on
     begin(page)
@@ -120,8 +120,8 @@ def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run,
 def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp_path, repository):
     hub = LoopbackHub()
     port = find_free_port()
-    command = [sys.executable, "-m", "pvg_hf.app", arithmetic_run, "--study-only", "--port", str(port)]
-    command += ["--study-dir", folder, "--study-repo", f"{OWNER}/answers"]
+    command = [sys.executable, "-m", "pvg_hf.experimental.study", arithmetic_run, "--port", str(port)]
+    command += ["--dir", folder, "--repo", f"{OWNER}/answers"]
     settings = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
     with serving(hub) as endpoint:
         environment = {**os.environ, **settings, "HF_ENDPOINT": endpoint}
@@ -141,10 +141,10 @@ def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp
     assert row["judgment"] == "flawed"
 
 
-def test_a_study_opened_before_any_solution_exists_says_so(serve, open_page, run_copy, folder, tmp_path):
+def test_a_study_opened_before_any_solution_exists_says_so(serve_study, open_page, run_copy, folder, tmp_path):
     (run_copy / "pool").rename(tmp_path / "pool")
-    url, _ = serve(run_copy, folder=folder)
-    page = open_page(f"{url}/study?participant=ann")
+    url, _ = serve_study(run_copy, folder=folder)
+    page = open_page(f"{url}/?participant=ann")
     expect(page.locator("#study-panel")).to_contain_text("no solution to judge yet")
     expect(page.get_by_role("alert")).to_contain_text("there is nothing to judge")
     expect(page.get_by_role("button", name="Show the first solution")).to_have_count(0)
@@ -159,10 +159,10 @@ def test_a_study_opened_before_any_solution_exists_says_so(serve, open_page, run
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_results_and_sheets_are_shown_to_the_owner(serve, open_page, arithmetic_run, folder, tmp_path):
+def test_results_and_sheets_are_shown_to_the_owner(serve_study, open_page, arithmetic_run, folder, tmp_path):
     owner = Owner()
-    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4, owner=owner)
-    page = open_page(f"{url}/study?participant=ann")
+    url, _ = serve_study(arithmetic_run, folder=folder, num_solutions=4, owner=owner)
+    page = open_page(f"{url}/?participant=ann")
     assert page.locator("#study-results, #draw-sheets").count() == 0
     begin(page)
     page.keyboard.press("5")
@@ -194,9 +194,9 @@ def test_results_and_sheets_are_shown_to_the_owner(serve, open_page, arithmetic_
         pytest.param("participant,item".encode("utf-16"), marks=pytest.mark.slow),
     ],
 )
-def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_run, folder, tmp_path, content):
+def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve_study, open_page, arithmetic_run, folder, tmp_path, content):
     owner = Owner()
-    url, _ = serve(arithmetic_run, folder=folder, owner=owner)
+    url, _ = serve_study(arithmetic_run, folder=folder, owner=owner)
     page = open_page(owner.link(url))
     expect(page.locator("#draw-sheets")).to_be_visible()
     sheet = tmp_path / "sheets.csv"
@@ -208,9 +208,9 @@ def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_
     assert answers(folder) == []
 
 
-def test_participants_see_only_the_study(serve, open_page, arithmetic_run, folder):
+def test_participants_see_only_the_study(serve_study, open_page, arithmetic_run, folder):
     owner = Owner()
-    url, _ = serve(arithmetic_run, folder=folder, is_alone=True, owner=owner)
+    url, _ = serve_study(arithmetic_run, folder=folder, owner=owner)
     page = open_page(url)
     expect(page.get_by_role("button", name="Show the first solution")).to_be_visible()
     assert page.locator("#study-results, #draw-sheets, #problem").count() == 0
@@ -221,12 +221,12 @@ def test_participants_see_only_the_study(serve, open_page, arithmetic_run, folde
 
 
 @pytest.mark.slow
-def test_a_study_is_run_by_one_process(serve, open_page, arithmetic_run, folder):
-    first, _ = serve(arithmetic_run, folder=folder)
-    second, _ = serve(arithmetic_run, folder=folder)
-    begin(open_page(f"{first}/study"))
-    page = open_page(f"{second}/study")  # which was opened before the first one had a folder
+def test_a_study_is_run_by_one_process(serve_study, open_page, arithmetic_run, folder):
+    first, _ = serve_study(arithmetic_run, folder=folder)
+    second, _ = serve_study(arithmetic_run, folder=folder)
+    begin(open_page(first))
+    page = open_page(second)  # which was opened before the first one had a folder
     page.get_by_role("button", name="Show the first solution").click()
     expect(page.locator("#study-panel .notice")).to_contain_text("is run by process")
-    third, _ = serve(arithmetic_run, folder=folder)
-    expect(open_page(f"{third}/study").get_by_role("alert")).to_contain_text("is run by process")
+    third, _ = serve_study(arithmetic_run, folder=folder)
+    expect(open_page(third).get_by_role("alert")).to_contain_text("is run by process")

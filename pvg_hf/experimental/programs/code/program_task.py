@@ -190,12 +190,17 @@ class ProgramTask(Task):
         """Name of the sandbox and what it guarantees; opens the sandbox."""
         return self.sandbox.isolation
 
-    def take_counts(self) -> SandboxCounts:
-        """Return what the sandbox has done since the last call."""
+    def take_use(self) -> dict[str, float]:
+        """
+        Return what the sandbox has done since the last call: `programs` that ran, `cache_hits`, `seconds` of wall time,
+        `lost_workers`, and `cases/OUTCOME`, the number of cases by outcome; nothing if no program ran.
+        """
         if self._opened is None:
-            return SandboxCounts()
+            return {}
         counts, self._opened.counts = self._opened.counts, SandboxCounts()
-        return counts
+        numbers = dict(vars(counts))
+        numbers |= {f"cases/{name}": number for name, number in sorted(numbers.pop("outcomes").items())}
+        return numbers if counts.programs + counts.cache_hits else {}
 
     @abstractmethod
     def program_tests(self, problem: Problem) -> ProgramTests:

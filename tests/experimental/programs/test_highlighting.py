@@ -5,8 +5,8 @@ import re
 import pytest
 from markupsafe import Markup
 
+from pvg_hf.experimental.programs.highlighting import highlight_lines, show_difference, show_program
 from pvg_hf.report.escaping import MAX_LINES
-from pvg_hf.report.highlighting import highlight_lines, show_difference, show_program
 
 PROGRAM = "def f(xs):\n    # the sum\n    return sum(x for x in xs if x > 4)"
 
