@@ -36,11 +36,7 @@ LAYERS = (
     ("pvg_hf.game",),
     ("pvg_hf.app",),
     # The wall: nothing above this line imports anything below it.
-    ("pvg_hf.experimental.programs", "pvg_hf.experimental.study", "pvg_hf.experimental.answering"),
-    ("pvg_hf.experimental.sweep",),
-    ("pvg_hf.experimental.attacks",),
-    ("pvg_hf.experimental.judging",),
-    ("pvg_hf.experimental.messages",),
+    ("pvg_hf.experimental",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")

@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pvg_hf.config.reference import reference_files
+from pvg_hf.config.reference import reference_files, section_reference_markdown, write_between_markers
+from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -19,9 +20,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only list the files that are out of date")
     arguments = parser.parse_args()
 
+    messages = REPOSITORY / "docs" / "experimental" / "message-game.md"
+    tables = write_between_markers(messages.read_text(encoding="utf-8"), section_reference_markdown(MessageRecipe))
     outdated = {
         path: text
-        for path, text in reference_files(REPOSITORY).items()
+        for path, text in {**reference_files(REPOSITORY), messages: tables}.items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     for path, text in outdated.items():

@@ -22,7 +22,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.pilot import has_pilot
+from pvg_hf.models.sources import PACKAGED
 from pvg_hf.rewards import load_reward
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_same_problems, check_same_recipe
@@ -346,3 +346,9 @@ def _entry(label: str, text: str) -> list[str]:
 def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
     left = f"{label:<{CELLS[0]}}{text:<{CELLS[1]}}"
     return f"{left}{tokens:>{CELLS[2]}}{memory:>{CELLS[3]}}{time:>{CELLS[4]}}".rstrip()
+
+
+def has_pilot(recipe: Recipe) -> bool:
+    """Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the package."""
+    prover = recipe.prover
+    return recipe.bootstrap.pilot_problems > 0 and not prover.is_made and prover.model not in PACKAGED

@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 from pvg_hf.config.fields import default_of, marked_arguments
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
-from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"
 END = "<!-- end of the key reference -->"
@@ -75,10 +74,9 @@ def write_between_markers(document: str, reference: str | None = None) -> str:
 
 def reference_files(repository: Path) -> dict[Path, str]:
     """Return the generated files with their texts."""
-    recipes, messages = repository / "docs" / "recipes.md", repository / "docs" / "message-game.md"
+    recipes = repository / "docs" / "recipes.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8")),
-        messages: write_between_markers(messages.read_text(encoding="utf-8"), message_reference_markdown()),
         repository / "docs" / "recipe.schema.json": schema_text(),
     }
 
@@ -88,11 +86,9 @@ def reference_markdown() -> str:
     return "\n".join(line for part in _parts() for line in _table(part))
 
 
-def message_reference_markdown() -> str:
-    """Return a table for each section of a message game's recipe."""
-    parts = [Part("Top level", MessageRecipe)]
-    for name, config in _sections(MessageRecipe):
-        parts.append(Part(f"`{name}`", config))
+def section_reference_markdown(recipe: type) -> str:
+    """Return a table for each section of a recipe of another kind."""
+    parts = [Part("Top level", recipe), *(Part(f"`{name}`", config) for name, config in _sections(recipe))]
     return "\n".join(line for part in parts for line in _table(part))
 
 

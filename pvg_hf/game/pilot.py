@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
+from pvg_hf.check.plan import has_pilot
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
@@ -17,7 +18,6 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.minting import WriteJob, sample_rows
-from pvg_hf.models.sources import PACKAGED
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
@@ -28,12 +28,6 @@ _SECTIONS = ("seed", "task", "split", "bootstrap", "data", "prover")  # on which
 
 _COLUMNS = ("role", "outcome", "problem_id", "problem", "solution", "answer", "num_tokens")
 _ANSWER_COLUMNS = ("strict_answer", "lenient_answer", "lenient_correct")
-
-
-def has_pilot(recipe: Recipe) -> bool:
-    """Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the package."""
-    prover = recipe.prover
-    return recipe.bootstrap.pilot_problems > 0 and not prover.is_made and prover.model not in PACKAGED
 
 
 def is_pilot_due(recipe: Recipe, folder: RunFolder, phases: Sequence[PhaseKey]) -> bool:

@@ -3,8 +3,8 @@
 import pytest
 
 from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS, Certificate
+from pvg_hf.experimental.programs.in_games import PROGRAMS
 from pvg_hf.experimental.programs.shown_programs import nearest_program, prepare_program
-from pvg_hf.report.page import make_environment
 
 HONEST = "def f(xs):\n    return sum(x for x in xs if x > 4)"
 OTHER = "def f(xs):\n    total = 0\n    for x in xs:\n        if x > 4:\n            total += x\n    return total"
@@ -25,8 +25,11 @@ ROW = {
 
 @pytest.fixture
 def render():
-    macros = make_environment().get_template("parts.html.jinja").module
-    return lambda code: str(macros.show_code(code, [])) + str(macros.show_proof(code))
+    def show(row, honest):
+        shown = PROGRAMS.show({"outcome": "PROOF_INVALID", "reference": honest, **row}, [])
+        return shown.text + shown.details
+
+    return show
 
 
 def test_an_incorrect_program_stands_next_to_the_nearest_honest_one():
@@ -41,7 +44,7 @@ def test_a_correct_program_has_no_certificate_and_no_difference(render):
     right = ROW | {"correct": True, "failing_input": None, "expected_output": None, "program_output": None}
     shown = prepare_program(right, [HONEST])
     assert (shown.honest, shown.certificate) == (None, None)
-    assert "Certificate" not in render(shown)
+    assert "Certificate" not in render(right, HONEST)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +60,11 @@ def test_prose_around_a_program_is_kept():
 
 def test_a_sandbox_that_failed_is_named(render):
     missing = {"visible_pass_rate": None, "hidden_pass_rate": None, "failing_input": None}
-    assert "could not run it" in render(prepare_program(ROW | missing, [HONEST]))
+    assert "could not run it" in render(ROW | missing, HONEST)
 
 
 def test_the_page_has_program_difference_input_and_both_outputs(render):
-    page = render(prepare_program(ROW, [HONEST]))
+    page = render(ROW, HONEST)
     assert '<span class="kw">def</span>' in page
     assert "100 % of the visible and 75 % of the hidden tests passed" in page
     for text in ("<pre>[[4]]</pre>", "<pre>0</pre>", "<pre>4</pre>", "<del>- ", "<ins>+ "):
