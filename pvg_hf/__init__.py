@@ -9,6 +9,8 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pvg_hf.core.moved_names import keep_old_names
+
 if TYPE_CHECKING:
     from pvg_hf.config import load_recipe
     from pvg_hf.experimental.messages.stackelberg_config import StackelbergConfig
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 # bitsandbytes, which peft imports wherever it is installed, warns of a missing package that it computes without.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+keep_old_names()
 
 # Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
 _MODULES = {
