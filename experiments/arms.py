@@ -35,12 +35,10 @@ from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
 from pvg_hf.game.play import play
 from pvg_hf.noise.error_buckets import ErrorBuckets
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file, unfinished
 from pvg_hf.run.lock import locked
 from pvg_hf.run.read import RunData, load_run
 from pvg_hf.run.resume import check_same_recipe
-from pvg_hf.run.schedule import unfinished
 
 logger = logging.getLogger(__name__)
 

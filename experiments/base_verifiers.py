@@ -37,10 +37,9 @@ from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier
 from pvg_hf.report.pool_tables import pool_cells
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.run.lock import locked
 from pvg_hf.run.read import load_run
-from pvg_hf.run.schedule import unfinished
 from pvg_hf.scoring import VerifierScorer
 
 logger = logging.getLogger(__name__)

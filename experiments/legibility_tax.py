@@ -27,8 +27,8 @@ from pvg_hf.experimental.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.experimental.judging.judged_texts import LegibilitySettings, add_judge_scores, test_rows
 from pvg_hf.experimental.judging.solution_legibility import legibility_figures
 from pvg_hf.game.play import play
-from pvg_hf.run.file_names import JUDGING
 from pvg_hf.run.judgements import Judgement
+from pvg_hf.run.layout import JUDGING
 from pvg_hf.run.shared_phases import begin_with
 
 SIDES = ("game", "correctness_only", "base")

@@ -9,8 +9,7 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
-from pvg_hf.experimental.attacks.exploit import find_convincing
-from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
+from pvg_hf.experimental.attacks.exploit import ATTACK_CURVES, ATTACK_OUTCOMES, find_convincing
 from pvg_hf.run.read import RunData
 
 _OF_ATTACKER = ["round", "attack", "seed", "max_steps", "num_steps", "step", "seconds"]

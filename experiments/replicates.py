@@ -12,8 +12,7 @@ from pvg_hf.experimental.attacks.attack_job import AttacksFailedError, Workforce
 from pvg_hf.experimental.judging.evaluation_names import split_settings
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import unfinished
+from pvg_hf.run.layout import RunFolder, unfinished
 
 logger = logging.getLogger(__name__)
 

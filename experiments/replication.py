@@ -10,7 +10,7 @@ from pvg_hf.experimental.sweep.cells import SweepFolder
 from pvg_hf.experimental.sweep.runner import CellsFailedError
 from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
 from pvg_hf.game.play import play
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.shared_phases import begin_with
 
 

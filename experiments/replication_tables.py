@@ -23,7 +23,7 @@ from pvg_hf.experimental.sweep.seeds import (
     seeds_table,
     show_figure,
 )
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 

@@ -12,7 +12,7 @@ from pvg_hf.core.files import write_text
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRun
-from pvg_hf.run.file_names import pool_test_file
+from pvg_hf.run.layout import pool_test_file
 from pvg_hf.sampling.graded_solutions import sample_solutions
 
 

@@ -24,8 +24,7 @@ from pvg_hf.experimental.sweep.level_plots import save_plot
 from pvg_hf.experimental.sweep.seeds import show_figure
 from pvg_hf.game.play import play
 from pvg_hf.report.plots.style import BLUE, GREY, VERMILLION, Plot, legend_beside, new_canvas, tidy
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file
 from pvg_hf.run.read import RunData, load_run
 
 STRUCTURED, RANDOM = "structured", "random"

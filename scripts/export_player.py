@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 def main() -> int:

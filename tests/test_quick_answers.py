@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pvg_hf.config import load_recipe
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 RECIPE = "recipes/quickstart.yaml"
 MISSPELLED = [RECIPE, "prover.learnig_rate=1"]

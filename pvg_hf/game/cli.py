@@ -12,7 +12,7 @@ from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.limits import DiskFullError, OutOfMemory, PartsFailedError
 from pvg_hf.game.status import describe_stop
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 if TYPE_CHECKING:
     from pvg_hf.game.callbacks import GameCallback

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 class DiskFullError(OSError):

@@ -19,7 +19,7 @@ from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engine_choice import open_sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler

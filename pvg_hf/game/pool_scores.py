@@ -22,9 +22,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import POOL_SCORE_PARTS, POOL_SCORES, pool_test_file
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import POOL_SCORE_PARTS, POOL_SCORES, PhaseKey, RunFolder, pool_test_file
 from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training_data import reference_scores
-from pvg_hf.run.file_names import EVALUATIONS, LABELS, pool_file, pool_test_file
+from pvg_hf.run.layout import EVALUATIONS, LABELS, pool_file, pool_test_file
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
 from pvg_hf.scoring.generative_verifier import GenerativeVerifier

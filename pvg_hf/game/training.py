@@ -24,7 +24,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.models.sources import name_base
 from pvg_hf.models.token_flops import flops_per_token
-from pvg_hf.run.file_names import CHECKPOINTS
+from pvg_hf.run.layout import CHECKPOINTS
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 

@@ -14,7 +14,7 @@ from experiments.base_verifiers import BaseGame, base_game_recipe, bases_table, 
 from pvg_hf import load_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 SMALL = {"name": "small", "num_rounds": 2, "verifier__max_steps": 2, "prover__max_steps": 2}

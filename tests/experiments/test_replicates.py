@@ -12,8 +12,8 @@ from experiments.replication_tables import tabulate_replication
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES, split_settings
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import load_judgements
+from pvg_hf.run.layout import RunFolder
 
 SMALL = [
     "attacks.rewards=[src]",

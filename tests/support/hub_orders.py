@@ -39,7 +39,7 @@ from pvg_hf.experimental.study.upload import uploaded
 from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.message_games import small_game, small_recipe
 
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)

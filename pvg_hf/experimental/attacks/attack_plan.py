@@ -18,7 +18,7 @@ from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.attacks.exploit import exploit_rule, exploit_stopping
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.resume import CHANGEABLE
 
 CAP_FACTOR = 4  # times the planned steps of a prover phase

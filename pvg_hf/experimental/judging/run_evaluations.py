@@ -24,13 +24,13 @@ from pvg_hf.core.units import show_seconds
 from pvg_hf.experimental.attacks.attack_job import Workforce
 from pvg_hf.experimental.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS, RoundEvaluation, find_evaluation
-from pvg_hf.game.derived import refresh_report, write_derived
 from pvg_hf.game.limits import naming_full_disk
-from pvg_hf.run.file_names import JUDGEMENT
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.game.publish import refresh_report
 from pvg_hf.run.judgements import Judgement, judgement_folder, judgement_folders
+from pvg_hf.run.layout import JUDGEMENT, RunFolder, partial_of
 from pvg_hf.run.lock import locked
-from pvg_hf.run.schedule import partial_of, recording, staged
+from pvg_hf.run.phase_record import recording, staged
+from pvg_hf.run.resume import write_derived
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,9 @@ from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier, kind_of
 from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
-from pvg_hf.experimental.attacks.regression_set import found_attacks
+from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRound
-from pvg_hf.run.file_names import FOUND_ATTACKS, JUDGING, pool_test_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import JUDGING, RunFolder, pool_test_file
 
 _ATTACKS = "attackers"  # folder of all attackers of a run, next to the results
 

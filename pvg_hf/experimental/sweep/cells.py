@@ -9,8 +9,7 @@ from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import PLAIN, POINTWISE
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import Role
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
 _ANY_LABELS = {"data": {"pairs": "all"}}  # pairs that are chosen independently of their noisy labels

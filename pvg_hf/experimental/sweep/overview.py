@@ -13,7 +13,7 @@ from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_folder
 from pvg_hf.run.environment import num_cores
-from pvg_hf.run.schedule import ROUND_PHASES
+from pvg_hf.run.layout import ROUND_PHASES
 
 
 def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:

@@ -36,9 +36,9 @@ from pvg_hf.experimental.sweep.workers import default_workers, finish_cells, log
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.game.play import play
+from pvg_hf.run.layout import schedule
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import list_changes
-from pvg_hf.run.schedule import schedule
 
 logger = logging.getLogger(__name__)
 

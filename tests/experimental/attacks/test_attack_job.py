@@ -21,8 +21,8 @@ from pvg_hf.experimental.attacks.fresh_attacker import CURVE, AttackResult, atta
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier, helpful_score
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 from tests.support.game_runs import play_in_process
 

@@ -16,7 +16,7 @@ from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import DRIVER, PROCESSES, branch_off, differing, play_in_process
 
 RECIPE = {

@@ -18,7 +18,7 @@ from pvg_hf.experimental.sweep import describe_sweep, run_sweep
 from pvg_hf.experimental.sweep.cells import Cell, SweepFolder
 from pvg_hf.experimental.sweep.measures import MEASURES
 from pvg_hf.experimental.sweep.runner import CellsFailedError
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.cell_work import one_thread
 from tests.support.game_runs import play_in_process
 
