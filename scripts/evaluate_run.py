@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 from pvg_hf.run.layout import RunFolder
 
 

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 from pvg_hf.run.layout import RunFolder
 
 

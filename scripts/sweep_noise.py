@@ -13,7 +13,7 @@ import sys
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:

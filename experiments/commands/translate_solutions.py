@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pvg_hf.config.trust import admit_code
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 from pvg_hf.run.layout import RunFolder
 
 

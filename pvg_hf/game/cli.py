@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import is_main_process, print_result
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.limits import DiskFullError, OutOfMemory, PartsFailedError
 from pvg_hf.game.status import describe_stop
+from pvg_hf.run.console import is_main_process, print_result
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores
 from pvg_hf.run.layout import RunFolder
 

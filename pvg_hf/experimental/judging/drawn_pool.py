@@ -10,7 +10,7 @@ from pvg_hf.core.files import remove, replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.judging.judged_round import JudgedRound
-from pvg_hf.game.console import shows_progress
+from pvg_hf.run.console import shows_progress
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import make_rows
 

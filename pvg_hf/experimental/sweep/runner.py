@@ -33,9 +33,9 @@ from pvg_hf.experimental.sweep.measures import measure_cell
 from pvg_hf.experimental.sweep.overview import expect_seconds, show_plan
 from pvg_hf.experimental.sweep.result_tables import write_results
 from pvg_hf.experimental.sweep.workers import default_workers, finish_cells, log_ends
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.game.play import play
+from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import schedule
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import list_changes

@@ -17,8 +17,8 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.extensions import load_function
 from pvg_hf.core.units import show_seconds
 from pvg_hf.experimental.sweep.cells import Cell
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.game.limits import PartsFailedError
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 from pvg_hf.run.environment import num_cores
 
 logger = logging.getLogger(__name__)

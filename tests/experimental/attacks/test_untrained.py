@@ -11,9 +11,9 @@ from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.experimental.judging.untrained_attacks import ATTACK_TEXTS
+from pvg_hf.experimental.judging.untrained_attacks import ATTACK_TEXTS, search_figures
 from pvg_hf.run.judgements import judgement_folder
-from pvg_hf.run.layout import RunFolder, search_figures
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks import Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.task import find_flaws
