@@ -92,7 +92,7 @@ class TaskConfig:
 
     name: str = Field(
         "arithmetic",
-        description="`apps`, `arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
+        description="`apps`, `arithmetic`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: FilePath | None = Field(
         None,

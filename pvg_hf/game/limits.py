@@ -1,4 +1,4 @@
-"""Errors that no recipe causes: a full disk, too little memory, and parts of a larger work that failed."""
+"""Errors that no recipe causes: a full disk and too little memory."""
 
 import errno
 import os
@@ -22,10 +22,6 @@ class DiskFullError(OSError):
 
 class OutOfMemory(RuntimeError):
     """A phase does not fit in the memory of its device."""
-
-
-class PartsFailedError(RuntimeError):
-    """Some of many independent games or attacks failed. The others are kept, and the same command tries these again."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

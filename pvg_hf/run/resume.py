@@ -271,21 +271,36 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
 
-def list_changes(before: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()) -> list[str]:
+def check_same_settings(
+    what: str, before: dict[str, Any], now: dict[str, Any], *, free: Collection[str], advice: str = ""
+) -> None:
     """
-    Describe the settings that differ between two recipes, one line each.
+    Check that a command other than a game may resume with its settings.
 
     Args:
+        what (`str`):
+            What was started, e.g. "The sweep `levels`".
         before (`dict[str, Any]`), now (`dict[str, Any]`):
             The recipes as nested mappings.
-        free (`Collection[str]`, *optional*, defaults to `()`):
+        free (`Collection[str]`):
             Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
+        advice (`str`, *optional*):
+            A sentence on what may differ.
+
+    Raises:
+        ValueError: if other keys differ; the message lists them all.
     """
-    return [
+    lines = [
         f"- `{key}`: {old!r} before, {new!r} now"
         for key, (old, new) in differences(before, now).items()
         if not any(key == name or key.startswith(f"{name}.") for name in free)
     ]
+    if lines:
+        raise ValueError(
+            f"{what} was started with another recipe:\n"
+            + "\n".join(lines)
+            + f"\nGive this one another `name`. {advice}".rstrip()
+        )
 
 
 def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:

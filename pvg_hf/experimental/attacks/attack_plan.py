@@ -77,11 +77,6 @@ class Attack:
         name = f"{round_name(self.round_index)}-{reward}-{self.algorithm}-seed-{self.seed}-of-{self.max_steps}"
         return f"{name}-{self.digest}" if self.digest else name
 
-    @property
-    def reference(self) -> "Attack":
-        """The attack itself: none depends on another one."""
-        return self
-
     def __str__(self) -> str:
         return f"round {self.round_index}, {self.reward} by {self.algorithm}, seed {self.seed}"
 
