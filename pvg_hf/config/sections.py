@@ -436,7 +436,7 @@ _ARM_NAME = r"^[\w-]+$"
 @section
 class ArmsConfig:
     """
-    Checkers that err at one rate in different ways, which `experiments/commands/compare_checkers.py` compares. A single game ignores
+    Checkers that err at one rate in different ways, which `experiments/arms.py` compares. A single game ignores
     this section.
     """
 

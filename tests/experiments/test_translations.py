@@ -25,7 +25,7 @@ def run(tmp_path) -> JudgedRun:
     solved = tmp_path / "solved.jsonl"
     ids = [row["problem_id"] for split in ("train", "test") for row in inner.problems(split)]
     solved.write_text("".join(json.dumps({"problem_id": name, "solution": "so\n#### 7"}) + "\n" for name in ids))
-    task = {"name": "experiments.translation:TranslationTask"}
+    task = {"name": "experiments.translations:TranslationTask"}
     task["options"] = {"task": "arithmetic", "solutions": str(solved), **OPTIONS}
     recipe = load_recipe({"name": "game", "output_dir": str(tmp_path), "task": task})
     judged = JudgedRun(RunFolder.of(recipe), recipe)
