@@ -14,8 +14,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.tracking import GameTracker
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 
 
 @dataclass

@@ -17,14 +17,12 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.verifiers_by_pools import crossed_rounds, own_verifier
 from pvg_hf.game.callbacks import count_over_processes
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
+from pvg_hf.run.console import shows_progress
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import POOL_SCORE_PARTS, POOL_SCORES, pool_test_file
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import POOL_SCORE_PARTS, POOL_SCORES, PhaseKey, RunFolder, pool_test_file
 from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,8 @@ from pvg_hf.core.files import remove
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.play import play
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of
 from pvg_hf.run.lock import locked
-from pvg_hf.run.schedule import PhaseKey, partial_of
 
 
 def evaluate_again(root: Path) -> RunFolder:

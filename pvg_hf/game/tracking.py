@@ -14,7 +14,7 @@ from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.commands import delete_command
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
-from pvg_hf.run.file_names import LABELS
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import LABELS, RunFolder
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE, Task
 

@@ -15,8 +15,7 @@ from pvg_hf.game import pool_scores
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
 from pvg_hf.game.reevaluation import evaluate_again
-from pvg_hf.run.file_names import POOL_SCORES
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import POOL_SCORES, RunFolder
 from pvg_hf.scoring import VerifierScorer
 from tests.support.game_runs import bytes_of, copy_until
 

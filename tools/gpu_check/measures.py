@@ -14,7 +14,7 @@ from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, rea
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.run.schedule import read_record
+from pvg_hf.run.phase_record import read_record
 from tools.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from tools.gpu_check.meter import Meter
 

@@ -10,9 +10,8 @@ from statsmodels.stats.weightstats import DescrStatsW
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
-from pvg_hf.experimental.attacks.exploit import exploit_figures, log_rank_p, read_exploits
+from pvg_hf.experimental.attacks.exploit import ATTACK_OUTCOMES, exploit_figures, log_rank_p, read_exploits
 from pvg_hf.report.pool_tables import pool_cells, pool_heading
-from pvg_hf.run.file_names import ATTACK_OUTCOMES
 from pvg_hf.run.read import RunData, load_run
 
 # Column headings and keys of the figures.

@@ -22,7 +22,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.pool_scores import read_test_rows, score_pools
 from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.file_names import (
+from pvg_hf.run.layout import (
     ANSWERING,
     BEST_HELPFUL,
     FIGURES,
@@ -30,10 +30,10 @@ from pvg_hf.run.file_names import (
     HELDOUT_HELPFUL,
     METRICS,
     PROBLEMS,
+    RunFolder,
     pool_file,
     pool_test_file,
 )
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RoundData, load_figures
 from pvg_hf.tasks import Task
 

@@ -10,8 +10,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.play import take_use
 from pvg_hf.game.tracking import GameTracker
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 
 
 class KeptValues:
