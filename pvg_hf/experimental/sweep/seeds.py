@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from statsmodels.stats.weightstats import DescrStatsW
+from scipy.stats import sem, t
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.core.markdown import markdown_table
@@ -127,7 +127,7 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
         return EMPTY
     if np.ptp(known) == 0:
         return Figure(float(known[0]), None, None, len(known))
-    low, high = DescrStatsW(known).tconfint_mean(ALPHA)
+    low, high = t.interval(1 - ALPHA, len(known) - 1, loc=known.mean(), scale=sem(known))
     return Figure(float(known.mean()), float(low), float(high), len(known))
 
 
