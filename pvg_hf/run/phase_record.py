@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.core.files import sync_tree, write_json
-from pvg_hf.core.integrity import (
-    DIGESTS,
-    DamagedFileError,
-    read_json,
-    seal,
-    unseal,
-    write_digests,
-)
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_json, write_digests
 from pvg_hf.core.stopwatch import UNKNOWN, Spent, TimeSplit, add_splits, measuring, read_split
 from pvg_hf.run.layout import PHASE_RECORD, REWRITTEN, partial_of
 
@@ -76,13 +69,13 @@ def read_record(folder: Path) -> PhaseRecord | None:
     if not file.exists():
         return None
     try:
-        return PhaseRecord(**unseal(file, read_json(file, is_sealed=True)))
-    except (AttributeError, TypeError) as err:  # not a mapping, or unknown keys
+        return PhaseRecord(**read_json(file))
+    except TypeError as err:  # not a mapping, or unknown keys
         raise DamagedFileError(file, f"is damaged ({err})") from err
 
 
 def _write_record(folder: Path, record: PhaseRecord) -> None:
-    write_json(folder / PHASE_RECORD, seal(asdict(record)))
+    write_json(folder / PHASE_RECORD, asdict(record))
 
 
 @contextmanager

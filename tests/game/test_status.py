@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.damage import find_damage
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
@@ -211,15 +210,6 @@ def test_a_run_that_is_being_played_is_not_to_be_continued(is_finished, recipe, 
         assert f"played by process {os.getpid()} on {os.uname().nodename}" in " ".join(text.split())
         assert SCRIPT_LINE not in text
     assert SCRIPT_LINE in describe_status(recipe, SCRIPT_LINE)
-
-
-def test_phases_of_an_older_version_are_reported(recipe, folder):
-    """They have no digests."""
-    finish(folder, "bootstrap", "round-000/verifier")
-    (folder.pool(-1) / DIGESTS).unlink()
-    text = describe_status(recipe, SCRIPT_LINE)
-    assert "1 phase(s) were played by an older version, which kept no digests" in " ".join(text.split())
-    assert [row(text, name)[1] for name in ("bootstrap", "round-000/verifier")] == ["finished"] * 2
 
 
 def test_the_command_starts_as_many_processes_as_before(recipe, folder):

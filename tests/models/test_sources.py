@@ -106,22 +106,6 @@ def test_adapter_on_a_packaged_player_finds_it_in_another_installation(tiny_prov
     assert read_adapter(tmp_path / "adapter", "prover").base_model_name_or_path == str(there)
 
 
-def test_an_adapter_on_an_earlier_version_of_a_packaged_model_is_refused(tiny_prover, tmp_path, monkeypatch):
-    """Its base had words that the current one lacks; matrices of one shape would fit, and the adapter would be noise."""
-    monkeypatch.setattr(sources, "files", lambda package: tmp_path / package)
-    base = Path(shutil.copytree(tiny_prover, tmp_path / "pvg_hf" / "assets" / "arithmetic-prover"))
-    model = save_adapter(str(base), tmp_path / "adapter")
-    name_base(model, tmp_path / "adapter", player="prover", run=tmp_path / "run")
-    shutil.copy(base / "tokenizer.json", tmp_path / "adapter")
-    assert read_adapter(tmp_path / "adapter", "prover").base_model_name_or_path == str(base)
-    tokenizer = tmp_path / "adapter" / "tokenizer.json"
-    values = json.loads(tokenizer.read_text())
-    values["model"]["vocab"]["Monday"] = len(values["model"]["vocab"])
-    tokenizer.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=rf"`{tmp_path}/adapter` .*packaged model `arithmetic` of an earlier version"):
-        read_adapter(tmp_path / "adapter", "prover")
-
-
 def test_base_outside_the_run_keeps_its_name(tiny_prover, tmp_path, monkeypatch):
     """The name is kept as given: programs that know nothing of a run load the adapter by it."""
     monkeypatch.chdir(tiny_prover.parent)
