@@ -104,7 +104,7 @@ ROUND = r"(?P<round>round-\d{3,})"
 SIDE = "(helpful|sneaky)"
 
 # Folder in a player's repository with the weights that each round starts from, if the player is fully fine-tuned. The base
-# weights of adapters have a separate repository; earlier versions published them in this folder, too.
+# weights of adapters have a separate repository.
 BASE_FOLDER = "base"
 
 CARD = "README.md"

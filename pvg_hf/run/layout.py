@@ -301,7 +301,7 @@ class RunFolder:
         return any(wanted.items() <= line.items() for line in self.read_events()[0])
 
     def log_event(self, event: str, **fields: Any) -> None:
-        """Append a line to `events.jsonl`, with the current time unless `time` is a field; a time of `None` is not known."""
+        """Append a line to `events.jsonl`, with the current time unless `time` is a field."""
         self.event_log.append({"time": time.time(), "event": event, **fields})
 
     def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,12 @@ class PhaseRecord:
         task_use (`dict[str, float]`, *optional*):
             What the task's own processes did in the last start, if it has any (see [`~pvg_hf.tasks.Task.take_use`]).
         ended (`float`, *optional*):
-            Unix time at which the last start ended; `None` while it runs, and in a record of an older version.
-        alerts (`list[dict]`, *optional*):
-            Alerts of a finished phase, each with `time`, `kind` and `message`; `None` in a record of an older version. They are
-            published with the phase, unlike the event log.
-        split (`dict[str, dict[str, float]]`, *optional*):
-            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]); `None` in a record
-            of an older version.
+            Unix time at which the last start ended; `None` while it runs.
+        alerts (`list[dict]`):
+            Alerts of a finished phase, each with `time`, `kind` and `message`. They are published with the phase, unlike the event
+            log.
+        split (`dict[str, dict[str, float]]`):
+            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]).
         peak_flops (`float`, *optional*):
             Peak rate of the main process's GPU in floating-point operations per second; `None` without a known GPU.
     """
@@ -53,8 +52,8 @@ class PhaseRecord:
     summary: str = ""
     task_use: dict[str, float] | None = None
     ended: float | None = None
-    alerts: list[dict[str, Any]] | None = None
-    split: dict[str, dict[str, float]] | None = None
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    split: dict[str, dict[str, float]] = field(default_factory=dict)
     peak_flops: float | None = None
 
 
@@ -109,7 +108,7 @@ def _spent_so_far(partial: Path) -> TimeSplit:
     record = read_record(partial)
     if record is None:
         return {}
-    split = read_split(record.split) if record.split else {UNKNOWN: Spent(record.seconds)}
+    split = read_split(record.split)
     if record.running_since is None:
         return split
     # The last start was killed and recorded no end. It ran at least until the last write in its folder.

@@ -121,19 +121,13 @@ class RunData:
     def finished_phases(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "phase_finished"]
 
-    @property
-    def first_round_with_alerts(self) -> int | None:
-        """The round before which alerts and times are not known, as it was published without them; `None` if all are known."""
-        without = [_round_of(event) for event in self.finished_phases if event.get("time") is None]
-        return max(without) + 1 if without else None
-
     def phase_seconds(self) -> dict[tuple[int, str], float]:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
         return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
 
     def phase_splits(self) -> dict[tuple[int, str], TimeSplit]:
-        """Time split of each finished phase, with keys as for [`phase_seconds`]; phases of older versions are missing."""
-        found = ((event, read_split(event.get("split"))) for event in self.finished_phases)
+        """Time split of each finished phase, with keys as for [`phase_seconds`]."""
+        found = ((event, read_split(event.get("split", {}))) for event in self.finished_phases)
         return {(_round_of(event), event["phase"]): split for event, split in found if split}
 
     @property

@@ -217,7 +217,7 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         fields |= {name: value for name, value in further.items() if value is not None}
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields, time=record.ended)
-        _log_alerts(folder, key, record.alerts or [])
+        _log_alerts(folder, key, record.alerts)
         _log_calls(folder, key)
 
 

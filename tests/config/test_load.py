@@ -355,12 +355,3 @@ def test_a_kept_recipe_that_was_cut_is_damaged(text, tmp_path):
     with pytest.raises(DamagedFileError, match="Restore the recipe") as caught:
         load_kept_recipe(path)
     assert caught.value.path == path
-
-
-@pytest.mark.parametrize("player", ["verifier", "prover"])
-def test_the_key_that_micro_batches_replaced_is_refused_by_its_successor(player):
-    with pytest.raises(RecipeError, match=rf"`{player}`: `gradient_accumulation_steps` is 4.*`micro_batch_size`"):
-        load_recipe({player: {"gradient_accumulation_steps": 4}})
-    # Runs of earlier versions state the defaults of their time.
-    kept = load_recipe({player: {"gradient_accumulation_steps": 1, "micro_batch_size": None}}).player(player)
-    assert kept.rows_at_once(12) == 12

@@ -272,7 +272,7 @@ SPLIT = {
 def test_what_a_phase_spent_its_time_on_is_shown_with_rates(recipe, folder):
     finish(folder, "bootstrap", split=SPLIT)
     finish(folder, "round-000/verifier", split=SPLIT, peak_flops=1e14)
-    finish(folder, "round-000/prover")  # of an older version
+    finish(folder, "round-000/prover")  # without a split
     text = describe_status(recipe, SCRIPT_LINE)
     bootstrap, verifier = " ".join(text.split("What the time was spent on")[1].split()).split("round-000/verifier")
     assert bootstrap.startswith(

@@ -415,14 +415,13 @@ def test_cut_or_changed_recipe_of_a_run_is_named(change, tmp_path, game, referen
 ALERT = {"time": 1.7e9, "kind": "goodharting", "message": "Step 4: the score gap fell."}
 
 
-def pulled(finished, output_dir, *, ended=1.7e9 + 60, alerts=(ALERT,)):
+def pulled(finished, output_dir):
     """A copy of a run without its event log, as it is pulled; its first prover has alerts."""
     folder = copy_until(finished, output_dir, "round-001/verifier")
     folder.events.unlink()
     for file in folder.root.glob("*/*/phase.json"):
-        is_prover = file.parent == folder.prover(0)
-        known = None if alerts is None else list(alerts) if is_prover else []
-        write_json(file, {**asdict(read_record(file.parent)), "ended": ended, "alerts": known})
+        known = [ALERT] if file.parent == folder.prover(0) else []
+        write_json(file, {**asdict(read_record(file.parent)), "ended": 1.7e9 + 60, "alerts": known})
     return folder
 
 
@@ -435,19 +434,9 @@ def test_a_pulled_run_has_the_alerts_and_times_of_its_earlier_rounds(tmp_path, g
         assert len(run.alerts) == 1
         assert run.alerts[0].items() >= {"event": "alert", "phase": "prover", "round": 0, **ALERT}.items()
         assert [event["time"] for event in run.finished_phases] == [1.7e9 + 60] * len(run.finished_phases)
-        assert run.first_round_with_alerts is None
     origin = _origin(run)
     assert origin["Played"].startswith("2023-11-14 22:")
     assert origin["Played"].endswith("to 2023-11-14 22:14 UTC")
-
-
-def test_a_run_that_was_published_without_alerts_says_which_are_not_known(tmp_path, game, reference):
-    folder = pulled(reference, tmp_path, ended=None, alerts=None)
-    write_derived(load_recipe(game()), folder)
-    folder.log_event("pulled", run="ana/game", round=0)
-    run = load_run(folder.root)
-    assert (run.alerts, run.first_round_with_alerts) == ([], 1)
-    assert _origin(run)["Played"].endswith("; when the rounds before round 1 were played is not known")
 
 
 @pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])

@@ -162,8 +162,6 @@ class Answerer:
         recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
         task, players = load_recipe_task(recipe), PlayerLoader(recipe, folder)
         rules = AnswerRules.from_dict(stored)
-        if rules.weigh is None:  # written by an earlier version
-            rules = fit_answers(folder, round_index, task) or rules
         scorer = open_scorer(players, round_index)
         best = folder.best_helpful(round_index)
         sampler = (
