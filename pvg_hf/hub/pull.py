@@ -22,7 +22,7 @@ from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.files import sync_tree
 from pvg_hf.core.hub_access import DamagedDownload, ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, is_record, place_of_base, place_of_player
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.judgements import judgement_folders
@@ -271,7 +271,7 @@ class _Source:
 
     def fetch_records(self, staging: Path) -> None:
         """Download the solutions, figures and records of all rounds so far."""
-        self._fetch_solutions(staging, partial(place_of_record, round_index=self.round_index))
+        self._fetch_solutions(staging, lambda path: path if is_record(path, self.round_index) else None)
 
     def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
         repository = Repository(self.api, self.repos.solutions, "dataset")
@@ -293,7 +293,7 @@ class _Source:
                 has_own_base=has_own_base,
                 is_separate=player == "prover" and of_round.prover.is_separate,
             )
-            self._fetch_model(self.repos.player(player), k, place, staging)
+            self._fetch_model(self.repos.repo_id(player), k, place, staging)
             if has_own_base and config.lora is not None:
                 self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
             base = RunFolder(staging / "run").models / player
