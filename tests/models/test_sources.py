@@ -1,14 +1,25 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import save_file
 
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.models import sources
 from pvg_hf.models.prover_model import load_causal_lm
-from pvg_hf.models.sources import is_adapter, load_tokenizer, name_base, read_adapter, resolve_dtype, resolve_model
+from pvg_hf.models.sources import (
+    check_weight_files,
+    is_adapter,
+    load_tokenizer,
+    name_base,
+    read_adapter,
+    resolve_dtype,
+    resolve_model,
+)
 
 
 @pytest.mark.parametrize("model", ["organisation/model", "runs/game/prover"])
@@ -133,3 +144,12 @@ def test_a_model_without_a_tokenizer_is_named(tmp_path, tiny_prover):
     folder = shutil.copytree(tiny_prover, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
     with pytest.raises(ValueError, match=f"{folder} has no tokenizer"):
         load_tokenizer(folder)
+
+
+def test_weights_that_were_cut_short_are_named(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    save_file({"weight": torch.arange(64.0)}, weights)
+    check_weight_files(tmp_path)
+    os.truncate(weights, 100)
+    with pytest.raises(DamagedFileError, match=r"model\.safetensors is damaged.* copy"):
+        check_weight_files(tmp_path)
