@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.layout import RunFolder, pool_file, pool_test_file
@@ -233,7 +232,6 @@ class SolutionIndex:
         return [rows[file_index, int(row)] for file_index, row in places]
 
     def _read_rows(self, path: Path, rows: list[int]) -> list[dict[str, Any]]:
-        check_file(path)
         values = {"path": str(path), "first": rows[0], "last": rows[-1], "rows": rows}
         try:
             table = self._connection.cursor().sql(_READ_ROWS, params=values)
@@ -244,9 +242,7 @@ class SolutionIndex:
     def _add(self, file_index: int, file: PoolFile) -> None:
         path = str(file.path)
         try:
-            if not check_file(file.path):
-                for _ in iterate_pool(file.path):  # verifies the checksums of all pages, which DuckDB does not
-                    pass
+            check_file(file.path)  # DuckDB does not verify the checksums of pages
             columns = pq.read_schema(file.path).names
             own = {name: name if name in columns else "NULL" for name in ("num_flaws", "difficulty")}
             values = {"file_index": file_index, "round_index": file.round_index, "path": path}
@@ -264,7 +260,6 @@ class SolutionIndex:
             return None
         path = folder.verifier(round_index) / CALIBRATION
         try:
-            check_file(path)
             calibration = read_json(path)
         except ValueError as err:
             self.damage.append(str(err))

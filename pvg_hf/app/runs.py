@@ -11,7 +11,7 @@ import pandas as pd
 from pvg_hf.app.index import SolutionIndex
 from pvg_hf.config import Recipe
 from pvg_hf.core.hub_access import HubError
-from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
+from pvg_hf.core.integrity import DamagedFileError, naming_parquet
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.run.layout import EVALUATIONS, JUDGEMENT, JUDGING, RunFolder
 from pvg_hf.run.read import RunData, load_run
@@ -127,7 +127,6 @@ def _read_evaluations(folder: RunFolder) -> Evaluations:
         if not path.exists():
             continue
         try:
-            check_file(path)
             with naming_parquet(path):
                 found.tables[round_index] = pd.read_parquet(
                     path, columns=_EVALUATION_COLUMNS, page_checksum_verification=True

@@ -13,7 +13,7 @@ from huggingface_hub import HfApi
 import pvg_hf
 from pvg_hf.app.index import pool_files
 from pvg_hf.config.trust import write_origin
-from pvg_hf.core.hub_access import HubError, RetryPolicy
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DIGESTS, check_file
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
@@ -102,7 +102,6 @@ def push_space(
     app: str = APP,
     is_private: bool = True,
     warn: Callable[[str], object] | None = None,
-    retry: RetryPolicy | None = None,
 ) -> str:
     """
     Create or update a Space with the app on a run. Unchanged files are not sent again.
@@ -118,8 +117,6 @@ def push_space(
             Whether a new Space is private. If so, an existing Space must not be public.
         warn (`Callable`, *optional*):
             Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
-        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            When and how often a request is repeated.
 
     Returns:
         `str`: URL of the Space.
@@ -129,10 +126,10 @@ def push_space(
         ValueError: in the same cases as [`build_space`], if no round of the named run is published, or if the Space is
             public but should be private.
     """
-    api, retry = HfApi(library_name="pvg_hf"), retry or RetryPolicy()
+    api = HfApi(library_name="pvg_hf")
     if find_local_run(run) is None:
-        _check_published(str(run), api, retry)
-    repository = Repository(api, space, "space", retry)
+        _check_published(str(run), api)
+    repository = Repository(api, space, "space")
     with tempfile.TemporaryDirectory() as workspace:
         folder = build_space(run, Path(workspace), options, app=app)
         if warn is not None and not is_private:
@@ -171,9 +168,9 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
     return "\n".join(lines)
 
 
-def _check_published(run: str, api: HfApi, retry: RetryPolicy) -> None:
-    published_commit(run, retry=retry)
-    if Repository(api, RunRepos.parse(run).solutions, "dataset", retry).is_private():
+def _check_published(run: str, api: HfApi) -> None:
+    published_commit(run)
+    if Repository(api, RunRepos.parse(run).solutions, "dataset").is_private():
         logger.warning(
             "The run %s is private: the Space opens it only with a secret HF_TOKEN that may read it (Settings, Variables and "
             "secrets).",

@@ -9,7 +9,8 @@ from pathlib import Path
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.showing import percentile
-from pvg_hf.run.damage import VERIFIER_INPUT_FILES
+from pvg_hf.core.integrity import find_damaged
+from pvg_hf.models.verifier_input import is_verifier
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 MAX_PROBLEM_CHARACTERS = 4_000
@@ -68,9 +69,7 @@ class ScoreDesk:
         """Rounds with a saved verifier."""
         verifiers = self._run.folder.rounds("verifier")
         return [
-            index
-            for index, place in verifiers.items()
-            if any((place / name).exists() for name in VERIFIER_INPUT_FILES)
+            index for index, place in verifiers.items() if is_verifier(place) or ScoreVerifierSettings.is_in(place)
         ]
 
     def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
@@ -114,6 +113,8 @@ class ScoreDesk:
     def _scorer(self, round_index: int) -> VerifierScorer | GenerativeVerifier:
         if self._loaded is None or self._loaded[0] != round_index:
             place = self._run.folder.player("verifier", round_index)
+            for damage in find_damaged(place):
+                raise damage
             self._loaded = (round_index, self._open(place, round_index))
         return self._loaded[1]
 

@@ -7,7 +7,6 @@ import gradio as gr
 from pvg_hf.app.events import SLOW
 from pvg_hf.app.render import heading, notice, render
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.core.commands import script_command
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.report.page import embed
 from pvg_hf.report.plots import plot_pool_matrix, plot_roc
@@ -51,5 +50,4 @@ def _show_verifiers(data: RunData, run: OpenRun) -> str:
         statements=verifier_statements(data.evaluated),
         images=[embed(plot, plot.to_png()) for plot in plots],
         tables=tables,
-        evaluate_again=script_command("evaluate_again", run.folder.root),
     )

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
-from pvg_hf.core.hub_access import is_on_hub
+from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
@@ -91,7 +91,7 @@ def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase
     try:
         return AutoTokenizer.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):  # ValueError: there is a configuration of the model, but no tokenizer
-        if not is_on_hub(source, revision):
+        if find_refusal(source, revision) is not None:
             return None
     return load_tokenizer(source, revision)
 

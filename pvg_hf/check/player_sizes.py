@@ -14,7 +14,7 @@ from transformers import (
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
-from pvg_hf.core.hub_access import is_on_hub
+from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.kv_cache import cache_width
 from pvg_hf.models.prover_model import lora_for_prover
@@ -190,7 +190,7 @@ def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
     try:
         return AutoConfig.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
     except OSError:
-        if not is_on_hub(source, revision):
+        if find_refusal(source, revision) is not None:
             return None
     return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
 

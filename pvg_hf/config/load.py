@@ -15,7 +15,7 @@ from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
 from pvg_hf.core.commands import script_command
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
-from pvg_hf.core.integrity import DamagedFileError, is_sealed_text_whole, seal_text
+from pvg_hf.core.integrity import DamagedFileError
 
 _YAML_NAMES = {bool: "true or false", int: "number", float: "number", date: "date", dict: "mapping", list: "list"}
 _PATTERNS = {
@@ -68,8 +68,8 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """Serialise a recipe for a run's folder: all keys, preceded by a digest of all lines."""
-    return seal_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+    """Serialise a recipe for a run's folder, with all keys."""
+    return yaml.safe_dump(recipe.to_dict(), sort_keys=False)
 
 
 def load_kept_recipe(path: Path) -> Recipe:
@@ -77,23 +77,19 @@ def load_kept_recipe(path: Path) -> Recipe:
     Load the recipe in a run's folder.
 
     Raises:
-        DamagedFileError: if it is missing or differs from what [`dump_recipe`] wrote: defaults would silently change
-            it.
+        DamagedFileError: if it is missing, cannot be read or was cut short: defaults would silently change it.
     """
     put_back = (
         "Restore the recipe that the run was started with (its report shows it), or give the new one another `name`."
     )
     try:
         text = path.read_text(encoding="utf-8")
-        if not is_sealed_text_whole(text):
-            by_hand = " If you changed it yourself and want that, delete its first line."
-            raise DamagedFileError(path, "is damaged: its lines are not those that were written", put_back + by_hand)
         recipe = load_recipe(path)
     except FileNotFoundError as err:
         raise DamagedFileError(path, "is missing", put_back) from err
     except (UnicodeDecodeError, RecipeError) as err:
         raise DamagedFileError(path, f"cannot be read: {str(err).removesuffix('.')}", put_back) from err
-    if "\nrounds:" not in f"\n{text}":  # the last key in every version
+    if "\nrounds:" not in f"\n{text}":  # the last key
         raise DamagedFileError(path, "was truncated: it has no `rounds`", put_back)
     return recipe
 

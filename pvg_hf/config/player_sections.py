@@ -381,20 +381,6 @@ class PlayerConfig:
         "key of the recipe sets, or that the game relies on, are refused here.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_accumulation(cls, values: Any) -> Any:
-        """Refuse the key that `micro_batch_size` replaced. Its default, which older runs state, is dropped."""
-        if not isinstance(values, dict):
-            return values
-        number = values.get("gradient_accumulation_steps", 1)
-        if number != 1:
-            raise ValueError(
-                f"`gradient_accumulation_steps` is {number!r}, and there is no such key any more: write all rows of a step "
-                "(`pairs_per_step`), and in `micro_batch_size` how many are computed at once, or leave that to `auto`"
-            )
-        return {key: value for key, value in values.items() if key != "gradient_accumulation_steps"}
-
     @property
     def is_made(self) -> bool:
         """Whether the game creates the initial weights, by `scratch` or `warmup`."""

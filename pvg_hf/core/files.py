@@ -22,7 +22,7 @@ def _encode(row: Row) -> str:
 def _parse(line: bytes) -> Row | None:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
 
@@ -36,30 +36,17 @@ class Journal:
             The file; the first line creates it.
         lock (`AbstractContextManager`, *optional*):
             Held while a line is written, and by whatever uploads the file.
-        encode (`Callable`, *optional*):
-            A row to its line, the line break included.
-        parse (`Callable`, *optional*):
-            The bytes of a line to its row; `None` for a line that was not written by `encode`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        lock: AbstractContextManager | None = None,
-        *,
-        encode: Callable[[Row], str] = _encode,
-        parse: Callable[[bytes], Row | None] = _parse,
-    ):
+    def __init__(self, path: Path, lock: AbstractContextManager | None = None):
         self.path = path
         self._lock = nullcontext() if lock is None else lock
-        self._encode = encode
-        self._parse = parse
 
     def scan(self) -> tuple[list[Row], int]:
         """Return the readable rows and the number of other lines; the last line may be half-written."""
         lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         lines = [line for line in lines if line.strip()]
-        rows = [row for row in map(self._parse, lines) if row is not None]
+        rows = [row for row in map(_parse, lines) if row is not None]
         return rows, len(lines) - len(rows)
 
     def read(self) -> list[Row]:
@@ -70,7 +57,7 @@ class Journal:
         return rows
 
     def append(self, *rows: Row) -> None:
-        self.append_lines("".join(map(self._encode, rows)))
+        self.append_lines("".join(map(_encode, rows)))
 
     def append_lines(self, lines: str) -> None:
         """Append encoded rows."""
@@ -88,13 +75,13 @@ class Journal:
     def rewrite(self, rows: Iterable[Row]) -> None:
         """Replace the whole file by `rows`, in one rename; do nothing if it holds them already."""
         with self._lock:
-            self._replace("".join(map(self._encode, rows)).encode())
+            self._replace("".join(map(_encode, rows)).encode())
 
     def keep(self, is_kept: Callable[[Row], bool] = lambda row: True) -> None:
         """Drop unreadable lines and the rows that `is_kept` refuses, in one rename; kept lines do not change."""
         with self._lock:  # from reading to renaming, or a line that is appended in between would be lost
             lines = self.path.read_bytes().splitlines(keepends=True)
-            parsed = [self._parse(line) if line.endswith(b"\n") else None for line in lines]
+            parsed = [_parse(line) if line.endswith(b"\n") else None for line in lines]
             if None in parsed[:-1]:
                 logger.warning("Dropping %d unreadable line(s) of %s.", parsed.count(None), self.path)
             kept = [line for line, row in zip(lines, parsed, strict=True) if row is not None and is_kept(row)]

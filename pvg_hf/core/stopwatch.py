@@ -148,9 +148,9 @@ def add_splits(first: TimeSplit, second: TimeSplit) -> TimeSplit:
     return {kind: first.get(kind, Spent()) + second.get(kind, Spent()) for kind in KINDS if kind in first | second}
 
 
-def read_split(stored: Mapping[str, Mapping[str, Any]] | None) -> TimeSplit:
-    """Read a split from a phase's record; empty for a record of an older version."""
-    return {kind: Spent(**values) for kind, values in (stored or {}).items()}
+def read_split(stored: Mapping[str, Mapping[str, Any]]) -> TimeSplit:
+    """Read a split from a phase's record."""
+    return {kind: Spent(**values) for kind, values in stored.items()}
 
 
 def describe_shares(split: TimeSplit) -> str:

@@ -15,7 +15,7 @@ from datasets.exceptions import DatasetsError
 from pvg_hf.config.sections import BootstrapConfig
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.hub_access import find_outage
+from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
@@ -82,9 +82,9 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
     chosen = split if config is None else f"{config}/{split}"
     try:
         files = _find_files(source, config, split) if Path(source).is_dir() else []
-        outage = None if files else find_outage(source)
-        if outage is not None:
-            raise ValueError(f"{outage}.")
+        refusal = None if files else find_dataset_refusal(source, revision)
+        if refusal is not None:
+            raise ValueError(f"{refusal}.")
         # Single files need not agree on the types of their columns, which `datasets` takes from the first one.
         if files and all(file.suffix in READABLE for file in files):
             rows = chain.from_iterable(map(_read_file, files))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
 from pvg_hf.core.files import replacing
-from pvg_hf.core.integrity import check_file, naming_parquet
+from pvg_hf.core.integrity import naming_parquet
 from pvg_hf.data.pairs.spill import spill_dataset
 
 ROW_GROUP_SIZE = 8192
@@ -71,7 +71,6 @@ def iterate_pool(
         ValueError: if a file lacks a column.
     """
     for path in _list_paths(paths):
-        check_file(path)
         with naming_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(path, file.schema_arrow, columns)
             yield from file.iter_batches(batch_size=ROW_GROUP_SIZE, columns=columns, use_threads=False)
@@ -154,7 +153,6 @@ def _common_schema(paths: Sequence[Path], columns: Sequence[str] | None) -> pa.S
 
 
 def _read_features(path: Path, columns: Sequence[str] | None) -> Features:
-    check_file(path)
     with naming_parquet(path):
         schema = pq.read_schema(path)
     _check_columns(path, schema, columns)

@@ -20,7 +20,7 @@ def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     Returns:
         `dict[str, Figure]`: `parity_step`, the first step of the sneaky role's training with parity (without a value if
         it was not reached), and `parity_gap`, the difference of the means at the end. `n` is the number of steps; there
-        is no interval. Empty if the phase was played by an older version, or did not train the sneaky role.
+        is no interval. Empty if the phase did not train the sneaky role.
     """
     line = next((line for line in reversed(lines) if "prover/parity_num_steps" in line), None)
     if line is None:

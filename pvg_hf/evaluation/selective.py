@@ -250,8 +250,8 @@ class AnswerRules:
         num_problems (`int`):
             Number of problems.
         part (`str`):
-            Part of the split with these problems: `verifier_heldout`, or `test` in a run of an earlier version.
-        weigh ([`Calibration`], *optional*):
+            Part of the split with these problems, e.g. `verifier_heldout`.
+        weigh ([`Calibration`]):
             The weights of a weighted vote.
         calibrations (`dict[str, Calibration]`):
             For each rule, the map from a choice's confidence to its probability of being correct.
@@ -262,7 +262,7 @@ class AnswerRules:
     num_samples: int
     num_problems: int
     part: str
-    weigh: Calibration | None
+    weigh: Calibration
     calibrations: Mapping[str, Calibration]
     accuracies: Mapping[str, float]
 
@@ -276,20 +276,8 @@ class AnswerRules:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "AnswerRules":
-        """
-        Load from a dict, even one of an earlier version with only the calibration of `best` on the test problems.
-        """
-        if "calibrations" not in values:
-            fit = Calibration(**values)
-            return cls(fit.num_samples or 0, fit.num_problems, "test", None, {"best": fit}, {})
-        weigh, fits = values["weigh"], values["calibrations"]
-        return cls(
-            **{
-                **values,
-                "weigh": weigh and Calibration(**weigh),
-                "calibrations": {rule: Calibration(**fit) for rule, fit in fits.items()},
-            }
-        )
+        fits = {rule: Calibration(**fit) for rule, fit in values["calibrations"].items()}
+        return cls(**{**values, "weigh": Calibration(**values["weigh"]), "calibrations": fits})
 
 
 def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answers_equal) -> AnswerRules:

@@ -13,7 +13,7 @@ from pvg_hf.check.plan import has_pilot
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DamagedFileError, seal
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -57,7 +57,7 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
         rows = _sample(recipe, folder, problems, stop)
         processes = PartialState()
         if processes.is_main_process:
-            write_json(folder.pilot, seal({"settings": settings, "rows": rows}))
+            write_json(folder.pilot, {"settings": settings, "rows": rows})
         processes.wait_for_everyone()  # all may read it from here on
     return Pilot(recipe, rows)
 

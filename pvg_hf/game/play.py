@@ -42,7 +42,6 @@ from pvg_hf.game.training import remove_training_files
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
-from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.layout import METRICS, PhaseKey, RunFolder, choose_phases, game_steps, unfinished
 from pvg_hf.run.lock import locked
@@ -185,8 +184,6 @@ def _play_phase(
         logger.info("Solutions are sampled by `%s`, because %s.", engine.name, engine.reason)
     for callback in callbacks:
         callback.on_phase_begin(context)
-    if is_main:
-        check_finished_phases(recipe, folder)  # files may have changed since the start
     with (
         staged(key.target(folder), is_main=is_main) as output,
         recording(

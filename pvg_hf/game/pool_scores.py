@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.files import remove, replacing, write_json
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import missing_files, read_json
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.verifiers_by_pools import crossed_rounds, own_verifier
@@ -21,8 +21,8 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.console import shows_progress
-from pvg_hf.run.damage import damage_of
-from pvg_hf.run.layout import POOL_SCORE_PARTS, POOL_SCORES, PhaseKey, RunFolder, pool_test_file
+from pvg_hf.run.damage import has_weights
+from pvg_hf.run.layout import POOL_SCORE_PARTS, POOL_SCORES, RunFolder, pool_test_file
 from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)
@@ -99,10 +99,11 @@ def _has_solutions(folder: RunFolder, pool: int) -> bool:
 
 def _has_weights(folder: RunFolder, verifier: int) -> bool:
     """Whether a verifier is on disk: the weights of earlier rounds may be deleted."""
-    has_weights = damage_of(PhaseKey("verifier", verifier), folder.verifier(verifier), is_needed=True) is None
-    if not has_weights:
+    place = folder.verifier(verifier)
+    is_there = has_weights(place) and not missing_files(place)
+    if not is_there:
         logger.info("The verifier of round %d is not on disk and does not score the round's solutions.", verifier)
-    return has_weights
+    return is_there
 
 
 def _score_all(

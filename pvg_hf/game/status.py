@@ -13,7 +13,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, shares_of
 from pvg_hf.core.units import show_percent, show_seconds
-from pvg_hf.run.damage import find_damage, unchecked_phases
+from pvg_hf.run.damage import find_damage
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.layout import (
     BATCHES,
@@ -88,8 +88,6 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
         lines += ["", *_wrap(_describe_alert(alert))]
     for problem in (*_recipe_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
         lines += ["", *_wrap(f"Problem: {problem}")]
-    for note in _unchecked_note(unchecked_phases(recipe, folder)):
-        lines += ["", *_wrap(note)]
     return "\n".join([*lines, "", *_next_note(recipe, phases, find_holder(folder.root), command)])
 
 
@@ -251,14 +249,6 @@ def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
 def _unreadable_note(folder: RunFolder, number: int) -> Iterator[str]:
     if number:
         yield f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result depends on them."
-
-
-def _unchecked_note(phases: list[PhaseKey]) -> Iterator[str]:
-    if phases:
-        yield (
-            f"{len(phases)} phase(s) were played by an older version, which kept no digests: damage that leaves a file readable "
-            "is not found in them."
-        )
 
 
 def _next_note(recipe: Recipe, phases: list[PhaseStatus], holder: str | None, command: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
-from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallb
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.files import remove
-from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
@@ -47,7 +46,6 @@ _UNRECORDED = frozenset(
         "train_steps_per_second",
     ]
 )
-_CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
 def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
@@ -128,7 +126,7 @@ def run_trainer(
         trainer.add_callback(PhaseProgress(str(context.phase)))
     found = None
     if context.processes.is_main_process:
-        found = newest_checkpoint(Path(trainer.args.output_dir), trainer.args.world_size, before_step=before_step)
+        found = newest_checkpoint(Path(trainer.args.output_dir), before_step=before_step)
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
@@ -165,48 +163,34 @@ def is_recorded(key: str) -> bool:
     return key != "step" and name not in _UNRECORDED and not name.startswith("profiling/")
 
 
-def newest_checkpoint(output: Path, num_processes: int = 1, *, before_step: int | None = None) -> Path | None:
+def newest_checkpoint(output: Path, *, before_step: int | None = None) -> Path | None:
     """
     Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped.
     """
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
-    return next(
-        (path for path in found if _is_whole(path, num_processes) and _is_best_whole(path, num_processes)), None
-    )
+    return next((path for path in found if _is_whole(path) and _is_best_whole(path)), None)
 
 
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def _is_best_whole(checkpoint: Path, num_processes: int) -> bool:
+def _is_best_whole(checkpoint: Path) -> bool:
     """Whether the best checkpoint, which training restores at its end, is complete; True if none is kept."""
     best = read_json(checkpoint / "trainer_state.json").get("best_model_checkpoint")
-    return best is None or _is_whole(checkpoint.parent / Path(best).name, num_processes)
+    return best is None or _is_whole(checkpoint.parent / Path(best).name)
 
 
-def _is_whole(checkpoint: Path, num_processes: int) -> bool:
-    """Whether a checkpoint has all files that resuming needs, without damage."""
-    # transformers itself checks only some of these files, and would silently start without the others.
-    ranks = [""] if num_processes == 1 else [f"_{rank}" for rank in range(num_processes)]
-    names = [*_CHECKPOINT_FILES, *(f"rng_state{rank}.pth" for rank in ranks)]
-    try:
-        missing = [
-            *missing_files(checkpoint),
-            *(checkpoint / name for name in names if not (checkpoint / name).exists()),
-        ]
-        if missing or not any(checkpoint.glob("optimizer*")):
-            raise DamagedFileError(missing[0] if missing else checkpoint / "optimizer.pt", "is missing")
-        for damage in find_damaged(checkpoint):
-            raise damage
-        for archive in (*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")):
-            if not is_zipfile(archive):
-                raise DamagedFileError(archive, "is damaged or was cut short")
-    except DamagedFileError as err:
-        logger.warning("Skipping %s: %s %s.", checkpoint, err.path.relative_to(checkpoint), err.what)
-        return False
-    return True
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint has its digests, which are written last, and all files that they list."""
+    damage = next(find_damaged(checkpoint), None)
+    if damage is None:
+        missing = [checkpoint / DIGESTS] if not (checkpoint / DIGESTS).exists() else missing_files(checkpoint)
+        damage = DamagedFileError(missing[0], "is missing") if missing else None
+    if damage is not None:
+        logger.warning("Skipping %s: %s %s.", checkpoint, damage.path.relative_to(checkpoint), damage.what)
+    return damage is None
 
 
 def fine_tune_player(

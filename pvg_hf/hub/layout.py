@@ -72,10 +72,6 @@ class RunRepos:
         """Id of a repository. `kind` is `prover`, `verifier`, `prover-base`, `verifier-base` or `solutions`."""
         return f"{self.namespace}/{self.run}-{kind}"
 
-    def player(self, name: str) -> str:
-        """Id of the model repository of `prover` or `verifier`."""
-        return self.repo_id(name)
-
     def base(self, player: str) -> str:
         """Id of the model repository with the base weights of the adapters of `prover` or `verifier`."""
         return self.repo_id(BASES[player])
@@ -104,7 +100,7 @@ ROUND = r"(?P<round>round-\d{3,})"
 SIDE = "(helpful|sneaky)"
 
 # Folder in a player's repository with the weights that each round starts from, if the player is fully fine-tuned. The base
-# weights of adapters have a separate repository; earlier versions published them in this folder, too.
+# weights of adapters have a separate repository.
 BASE_FOLDER = "base"
 
 CARD = "README.md"
@@ -197,11 +193,6 @@ def player_files(folder: Path, player: str) -> dict[str, Path]:
 def base_files(folder: Path) -> dict[str, Path]:
     """Files of base weights in a folder that are published, by path in the repository."""
     return {path: file for path, file in _files(folder) if re.fullmatch(_MODEL_FILE, path)}
-
-
-def place_of_record(path: str, round_index: int) -> str | None:
-    """Path in the run's folder of a file of the solutions repository; `None` if it is not pulled."""
-    return path if is_record(path, round_index) else None
 
 
 def place_of_base(player: str, path: str) -> str | None:

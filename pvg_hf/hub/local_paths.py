@@ -21,8 +21,7 @@ def published_recipe(recipe: Recipe) -> bytes:
     """
     Serialize a recipe for publication.
 
-    Each local path is replaced by [`~pvg_hf.config.recipe.NOT_PUBLISHED`], and `output_dir` by its default. As in a run's
-    folder, the first line of the YAML is a digest of the other lines.
+    Each local path is replaced by [`~pvg_hf.config.recipe.NOT_PUBLISHED`], and `output_dir` by its default.
     """
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
     return dump_recipe(load_recipe(values)).encode()

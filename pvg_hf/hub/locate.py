@@ -6,7 +6,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from pvg_hf.core.hub_access import HubError, RetryPolicy
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.run.layout import RunFolder
 
 logger = logging.getLogger(__name__)
@@ -55,9 +55,7 @@ def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
     return places / root.relative_to(places).parts[0] if root.is_relative_to(places) and root != places else root
 
 
-def locate_run(
-    source: str | Path, *, with_provers: bool = True, cache: Path | None = None, retry: RetryPolicy | None = None
-) -> Path:
+def locate_run(source: str | Path, *, with_provers: bool = True, cache: Path | None = None) -> Path:
     """
     Find a run's folder, or download a published run.
 
@@ -69,8 +67,6 @@ def locate_run(
             Whether the provers are downloaded, too. A run downloaded without them is cached separately.
         cache (`Path`, *optional*):
             Another cache folder.
-        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            When and how often a request is repeated.
 
     Returns:
         `Path`: the folder. It may not exist if `source` is a path. If the Hub cannot be reached, it is the last download,
@@ -85,11 +81,10 @@ def locate_run(
         return folder
     from pvg_hf.hub.pull import published_commit, pull_round  # late: a folder is found without them, and thus at once
 
-    retry = retry or RetryPolicy()
     whole = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")
     places = [whole] if with_provers else [whole, whole / "without-provers"]
     try:
-        commit = published_commit(str(source), retry=retry)
+        commit = published_commit(str(source))
     except HubError as err:
         found = [file for place in places for file in place.glob("*/*/recipe.yaml")]
         kept = max(found, key=lambda file: file.stat().st_mtime, default=None)
@@ -100,4 +95,4 @@ def locate_run(
     kept = next((file for place in places for file in (place / commit).glob("*/recipe.yaml")), None)
     if kept is not None:
         return kept.parent
-    return pull_round(str(source), output_dir=places[-1] / commit, with_provers=with_provers, retry=retry)
+    return pull_round(str(source), output_dir=places[-1] / commit, with_provers=with_provers)

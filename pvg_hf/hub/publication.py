@@ -22,6 +22,7 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
+from pvg_hf.run.damage import has_weights
 from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.layout import JUDGEMENT, ROUND_FOLDERS, RunFolder
 from pvg_hf.run.read import RoundData, load_figures
@@ -172,9 +173,5 @@ def _unfinished_folders(folder: RunFolder, round_index: int) -> list[str]:
     return [
         str(place)
         for kind, place in places.items()
-        if not place.is_dir() or (kind in PUBLISHED_PLAYERS and not _has_weights(place))
+        if not place.is_dir() or (kind in PUBLISHED_PLAYERS and not has_weights(place))
     ]
-
-
-def _has_weights(place: Path) -> bool:
-    return next(place.rglob("*.safetensors"), None) is not None

@@ -20,9 +20,9 @@ from pvg_hf.config.trust import write_origin
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.files import sync_tree
-from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
+from pvg_hf.core.hub_access import DamagedDownload, ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, is_record, place_of_base, place_of_player
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.judgements import judgement_folders
@@ -43,7 +43,7 @@ def download(
     target: Path,
     place_of: Callable[[str], str | None],
     workspace: Path,
-) -> list[str]:
+) -> None:
     """
     Download files of a repository into a folder.
 
@@ -59,9 +59,6 @@ def download(
         workspace (`Path`):
             Folder for partial downloads, which a later call resumes.
 
-    Returns:
-        `list[str]`: paths of the files in the folder.
-
     Raises:
         HubError: if the Hub cannot be reached or refuses, or a file is damaged in every attempt.
     """
@@ -73,7 +70,7 @@ def download(
         file = target / places[path]
         if file.exists() and is_same(file, tree[path]):
             return
-        came = repository.retry.run(
+        came = ask_hub(
             f"{path} of {repository.repo_id} is downloaded",
             lambda: _get_whole(repository, revision, tree[path], workspace),
         )
@@ -90,7 +87,6 @@ def download(
             leave=False,
         ):
             pass
-    return list(places.values())
 
 
 def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:
@@ -117,7 +113,6 @@ def pull_round(
     output_dir: str | Path = "runs",
     with_earlier_players: bool = False,
     with_provers: bool = True,
-    retry: RetryPolicy | None = None,
 ) -> Path:
     """
     Download a published round: all solutions, figures and records up to it, and its players.
@@ -135,8 +130,6 @@ def pull_round(
             Whether to download the players of earlier rounds, too. Continuing a game does not need them.
         with_provers (`bool`, defaults to `True`):
             Whether to download the provers. Continuing a game needs them; reading and scoring solutions does not.
-        retry ([`RetryPolicy`], *optional*):
-            When and how often a request is repeated.
 
     Returns:
         `Path`: the run's folder. Files with unknown names, such as pickles, are not downloaded.
@@ -145,7 +138,7 @@ def pull_round(
         HubError: if the Hub cannot be reached or refuses.
         ValueError: if there is no such round, or the run's folder already exists.
     """
-    source = _Source.find(run, round_index, retry or RetryPolicy())
+    source = _Source.find(run, round_index)
     output = Path(output_dir)
     workspace = output / f".{source.repos.run}{STAGING}"
     staging = workspace / source.commit
@@ -162,14 +155,14 @@ def pull_round(
     return target
 
 
-def published_commit(run: str, round_index: int | Literal["latest"] = "latest", *, retry: RetryPolicy) -> str:
+def published_commit(run: str, round_index: int | Literal["latest"] = "latest") -> str:
     """
     Commit of the solutions repository that a published round's tag points to.
 
     Raises:
         HubError, ValueError: in the same cases as [`pull_round`].
     """
-    return _Source.find(run, round_index, retry).commit
+    return _Source.find(run, round_index).commit
 
 
 def pull_into(
@@ -177,7 +170,6 @@ def pull_into(
     run: str,
     *,
     check: Callable[[Recipe, int], None] | None = None,
-    retry: RetryPolicy | None = None,
     trusted: Sequence[NamedCode] = (),
 ) -> int:
     """
@@ -186,7 +178,7 @@ def pull_into(
     Args:
         root (`Path`):
             The run's folder. It must not hold a run yet.
-        run (`str`), retry ([`RetryPolicy`], *optional*):
+        run (`str`):
             The same as for [`pull_round`].
         check (`Callable`, *optional*):
             Called with the published recipe and the round before anything else is downloaded. It raises `ValueError` for
@@ -210,7 +202,7 @@ def pull_into(
             f"{root} holds {', '.join(others)} but no {RECIPE_FILE}: it is not a run that can be resumed, and pulling would "
             "overwrite it. Delete it, or give the run another `output_dir`."
         )
-    source = _Source.find(run, "latest", retry or RetryPolicy())
+    source = _Source.find(run, "latest")
     staging = root / STAGING / source.commit
     recipe = source.fetch_recipe(staging)
     if check is not None:
@@ -259,19 +251,18 @@ class _Source:
     round_index: int
     commit: str  # of the solutions repository; names the staging folder, so that downloads of two commits never mix
     api: HfApi
-    retry: RetryPolicy
 
     @classmethod
-    def find(cls, run: str, round_index: int | Literal["latest"], retry: RetryPolicy) -> "_Source":
+    def find(cls, run: str, round_index: int | Literal["latest"]) -> "_Source":
         repos, api = RunRepos.parse(run), HfApi(library_name="pvg_hf")
-        tags = Repository(api, repos.solutions, "dataset", retry).tags()
+        tags = Repository(api, repos.solutions, "dataset").tags()
         rounds = sorted(int(name.removeprefix("round-")) for name in tags if TAG.fullmatch(name))
         if not rounds:
             raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
         if round_index != "latest" and round_index not in rounds:
             raise ValueError(f"Round {round_index} of {repos} is not published; published rounds: {rounds}.")
         found = rounds[-1] if round_index == "latest" else round_index
-        return cls(repos, found, tags[round_name(found)], api, retry)
+        return cls(repos, found, tags[round_name(found)], api)
 
     def fetch_recipe(self, staging: Path) -> Recipe:
         """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
@@ -280,10 +271,10 @@ class _Source:
 
     def fetch_records(self, staging: Path) -> None:
         """Download the solutions, figures and records of all rounds so far."""
-        self._fetch_solutions(staging, partial(place_of_record, round_index=self.round_index))
+        self._fetch_solutions(staging, lambda path: path if is_record(path, self.round_index) else None)
 
     def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
-        repository = Repository(self.api, self.repos.solutions, "dataset", self.retry)
+        repository = Repository(self.api, self.repos.solutions, "dataset")
         download(repository, round_name(self.round_index), staging / "run", place_of, staging / "solutions")
 
     def fetch_players(
@@ -302,9 +293,8 @@ class _Source:
                 has_own_base=has_own_base,
                 is_separate=player == "prover" and of_round.prover.is_separate,
             )
-            fetched = self._fetch_model(self.repos.player(player), k, place, staging)
-            has_base = any(path.startswith("models/") for path in fetched)  # as earlier versions published it
-            if has_own_base and config.lora is not None and not has_base:
+            self._fetch_model(self.repos.repo_id(player), k, place, staging)
+            if has_own_base and config.lora is not None:
                 self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
             base = RunFolder(staging / "run").models / player
             for file in (staging / "run" / player / round_name(k)).rglob(ADAPTER_CONFIG):
@@ -313,8 +303,6 @@ class _Source:
 
     def _fetch_model(
         self, repo_id: str, round_index: int, place_of: Callable[[str], str | None], staging: Path
-    ) -> list[str]:
-        repository = Repository(self.api, repo_id, "model", self.retry)
-        return download(
-            repository, round_name(round_index), staging / "run", place_of, staging / repo_id.rpartition("/")[2]
-        )
+    ) -> None:
+        repository = Repository(self.api, repo_id, "model")
+        download(repository, round_name(round_index), staging / "run", place_of, staging / repo_id.rpartition("/")[2])

@@ -11,7 +11,7 @@ from huggingface_hub import HfApi
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.hub_access import RetryPolicy
+from pvg_hf.core.hub_access import ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.pairs.build import add_labels
 from pvg_hf.data.pairs.round_pairs import round_pairs
@@ -38,9 +38,7 @@ from pvg_hf.run.layout import RunFolder
 logger = logging.getLogger(__name__)
 
 
-def push_round(
-    run_folder: str | Path, round_index: int, *, hub: HubConfig | None = None, retry: RetryPolicy | None = None
-) -> RunRepos:
+def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | None = None) -> RunRepos:
     """
     Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories.
 
@@ -54,8 +52,6 @@ def push_round(
             The round, from 0; it must be evaluated.
         hub ([`~pvg_hf.config.sections.HubConfig`], *optional*):
             Settings of the publication; by default the section of the run's recipe. `push` is ignored.
-        retry ([`RetryPolicy`], *optional*):
-            When and how often a request is repeated.
 
     Returns:
         [`RunRepos`]: the repositories.
@@ -65,14 +61,14 @@ def push_round(
         ValueError: if the round is not finished, a repository name is invalid, a repository is public but should be
             private, or the round is already published with other content.
     """
-    root, retry = Path(run_folder), retry or RetryPolicy()
+    root = Path(run_folder)
     recipe = RunFolder.find(root).read_recipe()
     hub = hub or recipe.hub
     api = HfApi(library_name="pvg_hf")
-    repos = find_repos(recipe, hub, api, retry)
+    repos = find_repos(recipe, hub, api)
     publication = open_publication(root, round_index, repos, license=hub.license)
     repositories = {
-        kind: Repository(api, repos.repo_id(kind), "dataset" if kind == SOLUTIONS else "model", retry)
+        kind: Repository(api, repos.repo_id(kind), "dataset" if kind == SOLUTIONS else "model")
         for kind in publication.kinds
     }
     for repository in repositories.values():
@@ -82,7 +78,7 @@ def push_round(
     return repos
 
 
-def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -> RunRepos:
+def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi) -> RunRepos:
     """
     Names of the repositories of a recipe. The default namespace is the token's owner.
 
@@ -90,7 +86,7 @@ def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -
         HubError: if the token's owner is needed and cannot be found.
         ValueError: if a name is invalid.
     """
-    namespace = hub.namespace or retry.run("The token's owner is asked for", api.whoami)["name"]
+    namespace = hub.namespace or ask_hub("The token's owner is asked for", api.whoami)["name"]
     return RunRepos(namespace, hub.run_name or recipe.name)
 
 

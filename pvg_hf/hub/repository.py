@@ -10,7 +10,7 @@ from typing import TypeVar
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, get_token
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
 
-from pvg_hf.core.hub_access import NO_ACCESS_TOKEN, HubError, RetryPolicy
+from pvg_hf.core.hub_access import NO_ACCESS_TOKEN, HubError, ask_hub
 
 Result = TypeVar("Result")
 
@@ -41,14 +41,11 @@ class Repository:
             The client; it finds the token by itself.
         repo_id (`str`), repo_type (`str`):
             Id and type of the repository; the type is `model`, `dataset` or `space`.
-        retry ([`RetryPolicy`]):
-            When and how often a request is repeated.
     """
 
     api: HfApi
     repo_id: str
     repo_type: str
-    retry: RetryPolicy
 
     @property
     def _place(self) -> dict[str, str]:
@@ -132,7 +129,7 @@ class Repository:
         return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
 
     def _run(self, what: str, action: Callable[[], Result]) -> Result:
-        return self.retry.run(f"{self.repo_id} {what}", action)
+        return ask_hub(f"{self.repo_id} {what}", action)
 
 
 def is_same(source: Source, remote: RepoFile | None) -> bool:

@@ -2,7 +2,6 @@
 Finds and loads what a player consists of: packaged models, weights from the Hub or a folder, tokenizers, adapters.
 """
 
-import json
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -12,10 +11,11 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, LocalEntryNotFoundError
 from peft import PeftConfig, PeftModel
+from safetensors import SafetensorError, safe_open
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.recipe import NOT_PUBLISHED
-from pvg_hf.core.integrity import check_folder
+from pvg_hf.core.integrity import DamagedFileError, replay_advice
 from pvg_hf.models.quantization import save_quantization
 
 PACKAGED = {
@@ -69,12 +69,17 @@ def check_weight_files(source: str | Path, weights: str = "*.safetensors") -> No
             Pattern of the names of its weights.
 
     Raises:
-        DamagedFileError: if a file in the folder is damaged.
+        DamagedFileError: if one of them was cut short.
         ValueError: if the folder has no such file, even if it has the weights as a pickle.
     """
     folder = Path(source)
-    if folder.is_dir():
-        check_folder(folder)
+    for path in folder.glob(weights):
+        try:
+            with safe_open(path, framework="np"):
+                pass
+        except SafetensorError as err:
+            remedy = replay_advice(path) or "Replace it with a complete copy."
+            raise DamagedFileError(path, f"is damaged or was cut short ({err})", remedy) from err
     if folder.is_dir() and not any(folder.glob(weights)):
         others = sorted(path.name for path in folder.glob("*.bin"))
         raise ValueError(
@@ -119,11 +124,8 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
     Load the tokenizer of `source`, with a padding token.
 
     Raises:
-        DamagedFileError: if a file in the folder `source` is damaged.
-        ValueError: if `source` has no tokenizer.
+        ValueError: if `source` has no tokenizer that can be loaded.
     """
-    if Path(source).is_dir():
-        check_folder(Path(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as err:
@@ -153,44 +155,27 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             `prover` or `verifier`. It selects the packaged model if the base is the name of one.
 
     Raises:
-        DamagedFileError: if a file in the folder is damaged.
-        ValueError: if the base is a folder that does not exist, was not published, or is a packaged model of an earlier
-            version.
+        ValueError: if the base is a folder that does not exist, or was not published.
     """
-    check_folder(Path(folder))
     config = PeftConfig.from_pretrained(folder)
     if config.base_model_name_or_path == NOT_PUBLISHED:
         raise ValueError(
             f"The adapter in `{folder}` was trained on a base in a local folder that is not published. Write the "
-            "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
+            "base's folder here into `base_model_name_or_path` of its `adapter_config.json`, and delete the `digests.json` of "
+            "the phase, which has the digest of that file."
         )
     named = resolve_model(config.base_model_name_or_path, player)
-    if named != config.base_model_name_or_path:
-        _check_same_vocabulary(Path(folder), Path(named), config.base_model_name_or_path)
     places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
     found = next((str(place) for place in places if place.is_dir()), None)
     is_path = Path(named).is_absolute() or named.startswith(".")  # no Hub id looks like this
     if found is None and is_path:
         raise ValueError(
             f"The adapter in `{folder}` is on the base `{named}`, a folder that does not exist. Move or copy a run's folder "
-            "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`."
+            "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`, and delete the "
+            "`digests.json` of the phase, which has the digest of that file."
         )
     config.base_model_name_or_path = found or named
     return config
-
-
-def _check_same_vocabulary(adapter: Path, base: Path, name: str) -> None:
-    """Check that an adapter was not trained on an earlier version of the packaged model, on which it would be noise."""
-    files = [folder / "tokenizer.json" for folder in (adapter, base)]
-    if not all(file.exists() for file in files):
-        return
-    mine, current = (json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"] for file in files)
-    if mine != current:
-        raise ValueError(
-            f"The adapter in `{adapter}` was trained on the packaged model `{name}` of an earlier version of pvg_hf, which had "
-            "another vocabulary. Load it with that version, or write the folder of that model into `base_model_name_or_path` of "
-            "its `adapter_config.json`."
-        )
 
 
 def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:

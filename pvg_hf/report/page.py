@@ -175,15 +175,10 @@ def _origin(run: RunData) -> dict[str, str]:
     named = {name: version for name, version in environment.get("versions", {}).items() if name in _NAMED}
     commit = environment.get("git_revision")
     lines = {
-        "Played": f"{days[0]} to {days[-1]} UTC{_unknown_times(run)}" if days else "",
+        "Played": f"{days[0]} to {days[-1]} UTC" if days else "",
         "With": ", ".join(filter(None, [show_versions(named), commit and f"commit {commit[:10]}"])),
     }
     return {name: text for name, text in lines.items() if text}
-
-
-def _unknown_times(run: RunData) -> str:
-    first = run.first_round_with_alerts
-    return "" if first is None else f"; when the rounds before round {first} were played is not known"
 
 
 def describe_rewards(recipe: Recipe) -> str:

@@ -40,8 +40,6 @@ def _steps_so_far(run: RunData, event: dict) -> str:
 
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
 
-UNKNOWN_ALERTS = "Alerts before round {} are not known: these rounds were pulled from a publication without them."
-
 
 def write_verdict(run: RunData) -> list[Statement]:
     """Findings up to the last evaluated round: what the last verifier is worth first, then the provers."""
@@ -238,11 +236,7 @@ def _author_statements(last: RoundData) -> list[Statement]:
 
 def _alert_statement(run: RunData) -> Statement:
     kinds = Counter(alert["kind"] for alert in run.alerts)
-    known_from = run.first_round_with_alerts
-    notes = [
-        *([LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []),
-        *([UNKNOWN_ALERTS.format(known_from)] if known_from is not None else []),
-    ]
+    notes = [LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []
     is_bad = bool(kinds.keys() - EXPECTED_ALERTS.keys())
     mark = "bad" if is_bad else "open" if notes else "plain"
     found = [] if kinds else ["none."]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import CALIBRATION
-from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
+from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.run.layout import (
     FIGURES,
@@ -21,25 +21,8 @@ from pvg_hf.run.layout import (
 )
 from pvg_hf.run.phase_record import read_record
 
-# Files that every finished phase has, apart from models.
-_TEST_FILES = tuple(map(pool_test_file, GAME_ROLES))
-_FILES = {
-    "bootstrap": (pool_file(Role.BASE), *_TEST_FILES),
-    "verifier": (CALIBRATION, HELDOUT),
-    "mint": (pool_file(Role.SNEAKY), *_TEST_FILES),
-    "evaluate": (FIGURES, PROBLEMS),
-}
-
-VERIFIER_INPUT_FILES = ("verifier_input.json", "score_verifier.json")
-"""Files with a verifier's input settings; the folder of a trained verifier has one of them."""
-
-_MODEL_PHASES = ("warmup", "verifier", "prover")
-
-# Configuration of a model or adapter, and the possible names of its weights.
-_WEIGHTS = {
-    "config.json": ("model.safetensors", "model.safetensors.index.json"),
-    "adapter_config.json": ("adapter_model.safetensors",),
-}
+# Files that are read long after their phase. Others, such as weights, may be deleted once no later phase reads them.
+_KEPT = {METRICS, CALIBRATION, HELDOUT, FIGURES, PROBLEMS, *map(pool_file, Role), *map(pool_test_file, GAME_ROLES)}
 
 
 def check_finished_phases(recipe: Recipe, folder: RunFolder) -> None:
@@ -82,16 +65,17 @@ def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileErr
         return damage
     try:
         read_record(target)
-        missing = _missing_files(key, target, is_needed=is_needed)
-        name = next(missing, None)
     except DamagedFileError as err:
         return err
-    return name and DamagedFileError(target / name, "is missing", replay_advice(target))
+    missing = [path for path in missing_files(target) if is_needed or path.name in _KEPT]
+    if is_needed and key.name in ("warmup", "verifier", "prover") and not has_weights(target):
+        missing.append(target / "model.safetensors")
+    return DamagedFileError(missing[0], "is missing") if missing else None
 
 
-def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    """Finished phases without digests, from an older version: damage that leaves a file readable is not found in them."""
-    return [key for key in finished_phases(recipe, folder) if not (key.target(folder) / DIGESTS).exists()]
+def has_weights(folder: Path) -> bool:
+    """Whether a player's weights are below a folder: those of earlier rounds may be deleted, or not be downloaded."""
+    return next(folder.rglob("*.safetensors"), None) is not None
 
 
 def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
@@ -108,39 +92,3 @@ def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
         yield PhaseKey("prover", k - 1)
     reads = {"prover": ("verifier",), "mint": ("verifier", "prover"), "evaluate": ("verifier", "mint")}
     yield from (PhaseKey(name, k) for name in reads.get(key.name, ()))
-
-
-def _missing_files(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
-    """Missing files, by path in a phase's folder."""
-    listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
-    own = (*_FILES.get(key.name, ()), METRICS)
-    if not is_needed:
-        yield from (name for name in own if name in listed or (name == METRICS and not (target / name).exists()))
-        return
-    yield from listed
-    yield from (name for name in own if not (target / name).exists())
-    if key.name == "verifier" and not any((target / name).exists() for name in VERIFIER_INPUT_FILES):
-        yield VERIFIER_INPUT_FILES[0]
-    if key.name in _MODEL_PHASES:
-        yield from _missing_of_models(target)
-
-
-def _missing_of_models(target: Path) -> Iterator[str]:
-    names = {*_WEIGHTS, *(weights for names in _WEIGHTS.values() for weights in names)}
-    places = sorted({path.parent for path in target.rglob("*") if path.name in names})
-    if not places:
-        yield "config.json"
-    for place in places:
-        yield from ((place / name).relative_to(target).as_posix() for name in _missing_of_model(place))
-
-
-def _missing_of_model(place: Path) -> Iterator[str]:
-    is_adapter = any((place / name).exists() for name in ("adapter_config.json", *_WEIGHTS["adapter_config.json"]))
-    config = "adapter_config.json" if is_adapter else "config.json"
-    needed = [config, "tokenizer_config.json"]
-    index = place / "model.safetensors.index.json"
-    if index.exists():
-        needed += sorted(set(read_json(index)["weight_map"].values()))
-    yield from (name for name in needed if not (place / name).exists())
-    if not any((place / name).exists() for name in _WEIGHTS[config]):
-        yield _WEIGHTS[config][0]

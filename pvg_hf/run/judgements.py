@@ -13,7 +13,7 @@ from typing import Any
 from pvg_hf.core.disk_names import round_folders, round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import write_text
-from pvg_hf.core.integrity import DamagedFileError, check_file, read_json
+from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.run.layout import JUDGEMENT, JUDGING, RunFolder
 
 
@@ -72,7 +72,6 @@ class Judgement:
             DamagedFileError: if its file is missing or damaged.
         """
         path = folder / JUDGEMENT
-        check_file(path)
         values = read_json(path)
         try:
             figures = {key: Figure.from_dict(figure) for key, figure in values["figures"].items()}

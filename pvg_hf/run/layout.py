@@ -4,12 +4,10 @@ Layout of a run's folder: names and paths of its files, and the phases of a game
 Hub and app read it from here.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,8 @@ from pvg_hf.core.disk_names import (
     round_name,
 )
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.files import Journal, write_json, write_text
-from pvg_hf.core.integrity import RECIPE_FILE, DamagedFileError, log_line, parse_log_line, read_json, seal, unseal
+from pvg_hf.core.files import Journal, write_json, write_json_lines, write_text
+from pvg_hf.core.integrity import RECIPE_FILE, DamagedFileError, read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
@@ -42,7 +40,7 @@ _PHASE_FOLDERS = {
 ROUND_FOLDERS = tuple(_PHASE_FOLDERS[name] for name in ROUND_PHASES)  # each has a folder for each round
 
 ENVIRONMENT = "run.json"  # versions and machine that the run was last played with
-STATE = "state.json"  # finished phases, and the digest of the metrics
+STATE = "state.json"  # finished phases
 REPORT = "report.html"
 PILOT = "pilot.json"  # solutions that the base prover wrote before the game
 
@@ -90,7 +88,7 @@ EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generativ
 JUDGEMENT = "judgement.json"  # figures with n and interval, and the settings
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})
-"""Files of a phase that may change after its end: the first contains its own digest, and people edit the second."""
+"""Files of a phase without a digest: the first has times, so that it differs between equal runs, and people edit the second."""
 
 
 def pool_file(role: Role) -> str:
@@ -284,16 +282,18 @@ class RunFolder:
 
     @property
     def event_log(self) -> Journal:
-        return Journal(self.events, encode=log_line, parse=parse_log_line)
+        return Journal(self.events)
 
     def mend_events(self) -> None:
         """Drop unreadable lines of `events.jsonl`: a last line truncated by a crash, or damaged lines."""
         if self.events.exists():
-            self.event_log.keep()
+            self.event_log.keep(lambda row: "event" in row)
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
         """Return the readable events and the number of other lines; the last line may be half-written."""
-        return self.event_log.scan()
+        rows, num_lost = self.event_log.scan()
+        events = [row for row in rows if "event" in row]
+        return events, num_lost + len(rows) - len(events)
 
     def has_event(self, event: str, **fields: Any) -> bool:
         """Whether `events.jsonl` has a line with this event and these fields."""
@@ -301,35 +301,23 @@ class RunFolder:
         return any(wanted.items() <= line.items() for line in self.read_events()[0])
 
     def log_event(self, event: str, **fields: Any) -> None:
-        """Append a line to `events.jsonl`, with the current time unless `time` is a field; a time of `None` is not known."""
+        """Append a line to `events.jsonl`, with the current time unless `time` is a field."""
         self.event_log.append({"time": time.time(), "event": event, **fields})
 
     def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:
-        """
-        Write `state.json` and `metrics.jsonl`.
-
-        The state holds the digest of the metrics; while the metrics are being replaced, it holds the old and the new digest, so
-        that a crash at any moment leaves a valid pair of files.
-        """
-        text = "".join(json.dumps(line) + "\n" for line in metrics)
-        before = [self.metrics.read_bytes()] if self.metrics.exists() else []
-        if before != [text.encode()]:
-            self._write_state(finished, [*before, text.encode()])
-            write_text(self.metrics, text)
-        self._write_state(finished, [text.encode()])
-
-    def _write_state(self, finished: list[str], metrics: list[bytes]) -> None:
-        write_json(self.state, seal({"finished": finished, "metrics": [sha256(text).hexdigest() for text in metrics]}))
+        """Write `state.json` and `metrics.jsonl`."""
+        write_json_lines(self.metrics, metrics)
+        write_json(self.state, {"finished": finished})
 
     def read_environment(self) -> dict[str, Any]:
         """Contents of `run.json`; empty if it is missing or damaged, because every start writes it again."""
         try:
-            return unseal(self.environment, dict(read_json(self.environment)))
+            return dict(read_json(self.environment))
         except (ValueError, TypeError):  # damaged, or not a mapping
             return {}
 
     def write_environment(self, values: Mapping[str, Any]) -> None:
-        write_json(self.environment, seal(values))
+        write_json(self.environment, values)
 
     def read_pilot(self) -> dict[str, Any]:
         """
@@ -340,8 +328,7 @@ class RunFolder:
         """
         if not self.pilot.exists():
             return {}
-        remedy = "Delete it: a pilot only decides whether a game begins."
-        return unseal(self.pilot, read_json(self.pilot, remedy=remedy, is_sealed=True), remedy)
+        return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
 
     def read_recipe(self) -> Recipe:
         """

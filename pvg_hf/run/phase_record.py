@@ -9,19 +9,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.core.files import sync_tree, write_json
-from pvg_hf.core.integrity import (
-    DIGESTS,
-    DamagedFileError,
-    read_json,
-    seal,
-    unseal,
-    write_digests,
-)
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_json, write_digests
 from pvg_hf.core.stopwatch import UNKNOWN, Spent, TimeSplit, add_splits, measuring, read_split
 from pvg_hf.run.layout import PHASE_RECORD, REWRITTEN, partial_of
 
@@ -43,13 +36,12 @@ class PhaseRecord:
         task_use (`dict[str, float]`, *optional*):
             What the task's own processes did in the last start, if it has any (see [`~pvg_hf.tasks.Task.take_use`]).
         ended (`float`, *optional*):
-            Unix time at which the last start ended; `None` while it runs, and in a record of an older version.
-        alerts (`list[dict]`, *optional*):
-            Alerts of a finished phase, each with `time`, `kind` and `message`; `None` in a record of an older version. They are
-            published with the phase, unlike the event log.
-        split (`dict[str, dict[str, float]]`, *optional*):
-            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]); `None` in a record
-            of an older version.
+            Unix time at which the last start ended; `None` while it runs.
+        alerts (`list[dict]`):
+            Alerts of a finished phase, each with `time`, `kind` and `message`. They are published with the phase, unlike the event
+            log.
+        split (`dict[str, dict[str, float]]`):
+            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]).
         peak_flops (`float`, *optional*):
             Peak rate of the main process's GPU in floating-point operations per second; `None` without a known GPU.
     """
@@ -60,8 +52,8 @@ class PhaseRecord:
     summary: str = ""
     task_use: dict[str, float] | None = None
     ended: float | None = None
-    alerts: list[dict[str, Any]] | None = None
-    split: dict[str, dict[str, float]] | None = None
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    split: dict[str, dict[str, float]] = field(default_factory=dict)
     peak_flops: float | None = None
 
 
@@ -76,13 +68,13 @@ def read_record(folder: Path) -> PhaseRecord | None:
     if not file.exists():
         return None
     try:
-        return PhaseRecord(**unseal(file, read_json(file, is_sealed=True)))
-    except (AttributeError, TypeError) as err:  # not a mapping, or unknown keys
+        return PhaseRecord(**read_json(file))
+    except TypeError as err:  # not a mapping, or unknown keys
         raise DamagedFileError(file, f"is damaged ({err})") from err
 
 
 def _write_record(folder: Path, record: PhaseRecord) -> None:
-    write_json(folder / PHASE_RECORD, seal(asdict(record)))
+    write_json(folder / PHASE_RECORD, asdict(record))
 
 
 @contextmanager
@@ -116,7 +108,7 @@ def _spent_so_far(partial: Path) -> TimeSplit:
     record = read_record(partial)
     if record is None:
         return {}
-    split = read_split(record.split) if record.split else {UNKNOWN: Spent(record.seconds)}
+    split = read_split(record.split)
     if record.running_since is None:
         return split
     # The last start was killed and recorded no end. It ran at least until the last write in its folder.

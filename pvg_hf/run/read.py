@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,7 @@ import pyarrow.parquet as pq
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.core.integrity import (
-    DamagedFileError,
-    check_file,
-    naming_parquet,
-    read_json,
-    read_json_lines,
-    unseal,
-)
+from pvg_hf.core.integrity import DamagedFileError, naming_parquet, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.stopwatch import TimeSplit, read_split
 from pvg_hf.run.judgements import Judgement, load_judgements
@@ -59,7 +51,7 @@ class RoundData:
         evaluations (`pd.DataFrame`, *optional*):
             Evaluations of test proofs by a generative verifier (`kind: score`).
         pool_scores (`pd.DataFrame`, *optional*):
-            Scores of test solutions by the verifiers of several rounds; `None` in a run of an older version.
+            Scores of test solutions by the verifiers of several rounds; `None` before the evaluation.
     """
 
     round_index: int
@@ -129,19 +121,13 @@ class RunData:
     def finished_phases(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "phase_finished"]
 
-    @property
-    def first_round_with_alerts(self) -> int | None:
-        """The round before which alerts and times are not known, as it was published without them; `None` if all are known."""
-        without = [_round_of(event) for event in self.finished_phases if event.get("time") is None]
-        return max(without) + 1 if without else None
-
     def phase_seconds(self) -> dict[tuple[int, str], float]:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
         return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
 
     def phase_splits(self) -> dict[tuple[int, str], TimeSplit]:
-        """Time split of each finished phase, with keys as for [`phase_seconds`]; phases of older versions are missing."""
-        found = ((event, read_split(event.get("split"))) for event in self.finished_phases)
+        """Time split of each finished phase, with keys as for [`phase_seconds`]."""
+        found = ((event, read_split(event.get("split", {}))) for event in self.finished_phases)
         return {(_round_of(event), event["phase"]): split for event, split in found if split}
 
     @property
@@ -233,10 +219,7 @@ def load_figures(folder: RunFolder, rounds: Iterable[int]) -> list[RoundData]:
 
 
 def _load_figures(path: Path) -> dict[str, Figure]:
-    try:
-        return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
-    except (AttributeError, KeyError, TypeError) as err:  # a damaged file of an older version, which wrote no digests
-        raise DamagedFileError(path, f"is damaged ({err})") from err
+    return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
 
 
 def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
@@ -254,7 +237,6 @@ def _load_solutions(files: Sequence[Path], columns: Sequence[str] | None) -> pd.
 
 
 def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    check_file(file)
     with naming_parquet(file):
         there = None if columns is None else [name for name in pq.read_schema(file).names if name in columns]
         return pd.read_parquet(file, columns=there, page_checksum_verification=True)
@@ -279,12 +261,11 @@ def _round_of(event: RunEvent) -> int:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    check_file(path)
     return read_json(path) if path.is_file() else {}
 
 
 def _load_environment(path: Path) -> dict[str, Any]:
-    return unseal(path, read_json(path, remedy=_MENDED_AT_START), _MENDED_AT_START) if path.is_file() else {}
+    return read_json(path, remedy=_MENDED_AT_START) if path.is_file() else {}
 
 
 def _num_missing(events: list[RunEvent], finished: list[str]) -> int:
@@ -293,12 +274,10 @@ def _num_missing(events: list[RunEvent], finished: list[str]) -> int:
 
 
 def _load_lists(folder: RunFolder) -> tuple[list[str], list[dict[str, Any]]]:
-    """Finished phases from `state.json`, and the lines of `metrics.jsonl`, whose digest must match the state's."""
+    """Finished phases from `state.json`, and the lines of `metrics.jsonl`."""
     path, state = folder.metrics, folder.state
     lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
-    known = unseal(state, read_json(state, remedy=_MENDED_AT_START), _MENDED_AT_START) if state.is_file() else {}
-    if "metrics" in known and sha256(path.read_bytes() if path.is_file() else b"").hexdigest() not in known["metrics"]:
-        raise DamagedFileError(path, "is damaged: its digest does not match", _MENDED_AT_START)
+    known = read_json(state, remedy=_MENDED_AT_START) if state.is_file() else {}
     if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
         raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
     return known.get("finished", []), lines

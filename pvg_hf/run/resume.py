@@ -10,7 +10,7 @@ from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.run.damage import check_finished_phases, unchecked_phases
+from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.environment import describe_environment, launcher_for
 from pvg_hf.run.judgements import judgement_lines
 from pvg_hf.run.layout import (
@@ -56,13 +56,6 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", 
     check_same_recipe(folder, recipe)
     check_finished_phases(recipe, folder)
     check_same_problems(folder, recipe, problems)
-    unchecked = unchecked_phases(recipe, folder)
-    if unchecked:
-        logger.info(
-            "%d finished phase(s) were played by an older version, which kept no digests: damage that leaves a file "
-            "readable is not found in them.",
-            len(unchecked),
-        )
     check_processes(folder, recipe, processes.num_processes)
     folder.mend_events()
     _note_environment(recipe, folder, processes, problems.task.isolation)
@@ -224,7 +217,7 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         fields |= {name: value for name, value in further.items() if value is not None}
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields, time=record.ended)
-        _log_alerts(folder, key, record.alerts or [])
+        _log_alerts(folder, key, record.alerts)
         _log_calls(folder, key)
 
 

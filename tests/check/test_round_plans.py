@@ -8,7 +8,7 @@ from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.round_plans import plan_rounds
 from pvg_hf.check.speed import CARDS
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DamagedFileError, seal
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.run.phase_record import PhaseRecord
@@ -23,7 +23,7 @@ def recipe(recipe_of):
 def finish(recipe, phase: str, round_index: int, seconds: float, num_processes: int = 1) -> None:
     target = PhaseKey(phase, round_index).target(RunFolder.of(recipe))
     target.mkdir(parents=True)
-    write_json(target / "phase.json", seal(asdict(PhaseRecord(num_processes, seconds))))
+    write_json(target / "phase.json", asdict(PhaseRecord(num_processes, seconds)))
 
 
 def seconds(recipe, phase: str) -> list[float]:
@@ -74,6 +74,6 @@ def test_a_model_whose_configuration_cannot_be_read_is_named(recipe_of):
 def test_a_damaged_record_is_named(recipe):
     finish(recipe, "prover", 0, 600)
     file = PhaseKey("prover", 0).target(RunFolder.of(recipe)) / "phase.json"
-    file.write_text(file.read_text().replace("600", "700"))
+    file.write_text(file.read_text().replace("seconds", "secnods"))
     with pytest.raises(DamagedFileError, match=r"phase\.json"):
         describe_plan(recipe)

@@ -59,10 +59,10 @@ def test_a_file_of_lines_is_replaced(tmp_path):
 
 def test_unreadable_and_unwanted_lines_are_dropped_and_the_others_keep_their_bytes(tmp_path, caplog):
     journal = Journal(tmp_path / "lines.jsonl")
-    journal.path.write_bytes(b'{"n":  1}\nscrawl\n{"n": 2}\n{"n": 3}\n{"n": 4')
+    journal.path.write_bytes(b'{"n":  1}\nscrawl\n{"n": 2}\n{"n": 3}\n' + b"[" * 100_000 + b'\n{"n": 4')
     journal.keep(lambda row: row["n"] != 2)
     assert journal.path.read_bytes() == b'{"n":  1}\n{"n": 3}\n'
-    assert "Dropping 2 unreadable line(s)" in caplog.text
+    assert "Dropping 3 unreadable line(s)" in caplog.text
 
 
 def test_a_line_that_is_appended_while_others_are_dropped_is_kept(tmp_path):

@@ -150,7 +150,7 @@ def test_time_of_a_phase_is_that_of_all_its_starts(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     begun = folder.root / "evaluation" / ".round-001.partial"
     begun.mkdir()
-    write_json(begun / "phase.json", {"num_processes": 1, "seconds": 86400.0})
+    write_json(begun / "phase.json", {"num_processes": 1, "split": {"other": {"seconds": 86400.0}}})
     play(load_recipe(game()))
     last = read_json_lines(folder.events)[-1]
     assert (last["event"], last["phase"], last["round"]) == ("phase_finished", "evaluate", 1)

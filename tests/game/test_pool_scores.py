@@ -1,21 +1,15 @@
 """Scores of every round's solutions by every round's verifier, in a game that was played."""
 
-import shutil
-from dataclasses import replace
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
-from pvg_hf.config import RecipeError
-from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game import pool_scores
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
-from pvg_hf.game.reevaluation import evaluate_again
-from pvg_hf.run.layout import POOL_SCORES, RunFolder
+from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.scoring import VerifierScorer
 from tests.support.game_runs import bytes_of, copy_until
 
@@ -99,35 +93,3 @@ def test_rounds_need_not_be_crossed(tmp_path, play_phase):
     play_phase("evaluate", 1, evaluation__crossed_rounds=0)
     table = pd.read_parquet(tmp_path / "game" / "evaluation" / "round-001" / POOL_SCORES)
     assert pairs(table) == {(1, -1), (1, 1)}
-
-
-def test_a_run_of_an_older_version_is_evaluated_again(tmp_path, reference):
-    folder = RunFolder(Path(shutil.copytree(reference.root, tmp_path / reference.root.name)))
-    for k in (0, 1):
-        (folder.evaluation(k) / POOL_SCORES).unlink()
-        (folder.evaluation(k) / "digests.json").unlink()
-    evaluate_again(folder.root)
-    assert bytes_of(folder) == bytes_of(reference)
-
-
-def test_nothing_is_deleted_if_a_verifier_is_missing(tmp_path, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    (folder.verifier(0) / "model.safetensors").unlink()
-    with pytest.raises(DamagedFileError, match=r"round-000/model\.safetensors is missing"):
-        evaluate_again(folder.root)
-    assert (folder.evaluation(0) / "metrics.json").exists()
-
-
-def test_nothing_is_deleted_if_the_recipe_has_a_mistake(tmp_path, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    recipe = folder.read_recipe()
-    folder.write_recipe(replace(recipe, prover=replace(recipe.prover, model="/no/such/model")))
-    with pytest.raises(RecipeError, match=r"`prover\.model` is `/no/such/model`"):
-        evaluate_again(folder.root)
-    assert (folder.evaluation(0) / "metrics.json").exists()
-
-
-def test_a_renamed_folder_is_refused(tmp_path, reference):
-    copy = shutil.copytree(reference.root, tmp_path / "other")
-    with pytest.raises(ValueError, match="name `game`"):
-        evaluate_again(copy)

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.damage import find_damage
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
@@ -213,15 +212,6 @@ def test_a_run_that_is_being_played_is_not_to_be_continued(is_finished, recipe, 
     assert SCRIPT_LINE in describe_status(recipe, SCRIPT_LINE)
 
 
-def test_phases_of_an_older_version_are_reported(recipe, folder):
-    """They have no digests."""
-    finish(folder, "bootstrap", "round-000/verifier")
-    (folder.pool(-1) / DIGESTS).unlink()
-    text = describe_status(recipe, SCRIPT_LINE)
-    assert "1 phase(s) were played by an older version, which kept no digests" in " ".join(text.split())
-    assert [row(text, name)[1] for name in ("bootstrap", "round-000/verifier")] == ["finished"] * 2
-
-
 def test_the_command_starts_as_many_processes_as_before(recipe, folder):
     write_json(folder.environment, {"launcher": "accelerate launch --num_processes 2", "num_processes": 2})
     assert describe_status(recipe, SCRIPT_LINE).endswith(f"\n  accelerate launch --num_processes 2 {SCRIPT_LINE}")
@@ -282,7 +272,7 @@ SPLIT = {
 def test_what_a_phase_spent_its_time_on_is_shown_with_rates(recipe, folder):
     finish(folder, "bootstrap", split=SPLIT)
     finish(folder, "round-000/verifier", split=SPLIT, peak_flops=1e14)
-    finish(folder, "round-000/prover")  # of an older version
+    finish(folder, "round-000/prover")  # without a split
     text = describe_status(recipe, SCRIPT_LINE)
     bootstrap, verifier = " ".join(text.split("What the time was spent on")[1].split()).split("round-000/verifier")
     assert bootstrap.startswith(

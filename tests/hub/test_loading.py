@@ -33,7 +33,6 @@ from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, TOKEN
-from tests.support.stored_repos import Blob
 
 
 @pytest.fixture
@@ -351,33 +350,6 @@ def test_what_adapters_are_on_is_published_without_a_path_and_restored(kind, hub
 
 def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_round_of_an_earlier_version_is_pulled_and_not_taken_for_another_one(hub, client, make_adapters, tmp_path):
-    """
-    Bases were in `base/` of the players' repositories, and a prover with an adapter for each role had no files at the
-    root.
-    """
-    run = make_adapters("own")
-    client("push", str(run.root), 0)
-    for player in ("prover", "verifier"):
-        repo, base = hub.repo(f"adapters-{player}"), hub.repos.pop(("model", f"{OWNER}/adapters-{player}-base"))
-        files = dict(repo.commits[repo.tags["round-000"]])
-        files = {
-            path: blob for path, blob in files.items() if player == "verifier" or path == "README.md" or "/" in path
-        }
-        files |= {
-            f"base/{path}": blob for path, blob in base.commits[base.tags["round-000"]].items() if "README" not in path
-        }
-        for path in files:
-            if path.endswith("adapter_config.json"):
-                files[path] = Blob((run.root / player / "round-000" / path).read_bytes(), False)
-        repo.tags["round-000"] = repo.commit(files)
-    pulled = RunFolder(Path(client("pull", f"{OWNER}/adapters", 0, str(tmp_path / "pulled"))))
-    load_prover(pulled.prover(0) / "sneaky")
-    load_verifier(pulled.verifier(0))
-    client("push", str(run.root), 0)
-    assert hub.repo("adapters-prover-base").tags.keys() == {"round-000"}
 
 
 def test_a_round_loads_at_its_own_revision_only(cards, client):

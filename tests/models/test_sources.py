@@ -1,14 +1,25 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import save_file
 
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.models import sources
 from pvg_hf.models.prover_model import load_causal_lm
-from pvg_hf.models.sources import is_adapter, load_tokenizer, name_base, read_adapter, resolve_dtype, resolve_model
+from pvg_hf.models.sources import (
+    check_weight_files,
+    is_adapter,
+    load_tokenizer,
+    name_base,
+    read_adapter,
+    resolve_dtype,
+    resolve_model,
+)
 
 
 @pytest.mark.parametrize("model", ["organisation/model", "runs/game/prover"])
@@ -106,22 +117,6 @@ def test_adapter_on_a_packaged_player_finds_it_in_another_installation(tiny_prov
     assert read_adapter(tmp_path / "adapter", "prover").base_model_name_or_path == str(there)
 
 
-def test_an_adapter_on_an_earlier_version_of_a_packaged_model_is_refused(tiny_prover, tmp_path, monkeypatch):
-    """Its base had words that the current one lacks; matrices of one shape would fit, and the adapter would be noise."""
-    monkeypatch.setattr(sources, "files", lambda package: tmp_path / package)
-    base = Path(shutil.copytree(tiny_prover, tmp_path / "pvg_hf" / "assets" / "arithmetic-prover"))
-    model = save_adapter(str(base), tmp_path / "adapter")
-    name_base(model, tmp_path / "adapter", player="prover", run=tmp_path / "run")
-    shutil.copy(base / "tokenizer.json", tmp_path / "adapter")
-    assert read_adapter(tmp_path / "adapter", "prover").base_model_name_or_path == str(base)
-    tokenizer = tmp_path / "adapter" / "tokenizer.json"
-    values = json.loads(tokenizer.read_text())
-    values["model"]["vocab"]["Monday"] = len(values["model"]["vocab"])
-    tokenizer.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=rf"`{tmp_path}/adapter` .*packaged model `arithmetic` of an earlier version"):
-        read_adapter(tmp_path / "adapter", "prover")
-
-
 def test_base_outside_the_run_keeps_its_name(tiny_prover, tmp_path, monkeypatch):
     """The name is kept as given: programs that know nothing of a run load the adapter by it."""
     monkeypatch.chdir(tiny_prover.parent)
@@ -149,3 +144,12 @@ def test_a_model_without_a_tokenizer_is_named(tmp_path, tiny_prover):
     folder = shutil.copytree(tiny_prover, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
     with pytest.raises(ValueError, match=f"{folder} has no tokenizer"):
         load_tokenizer(folder)
+
+
+def test_weights_that_were_cut_short_are_named(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    save_file({"weight": torch.arange(64.0)}, weights)
+    check_weight_files(tmp_path)
+    os.truncate(weights, 100)
+    with pytest.raises(DamagedFileError, match=r"model\.safetensors is damaged.* copy"):
+        check_weight_files(tmp_path)

@@ -138,17 +138,6 @@ def test_alerts_are_counted_by_kind(run, kinds, mark, text):
     }
 
 
-@pytest.mark.parametrize("kinds", [(), ("goodharting",)], ids=["none", "some"])
-def test_alerts_of_rounds_that_were_published_without_them_are_not_said_to_be_none(run, kinds):
-    """Their phases have no time, as the publication of an older version had neither."""
-    events = [event | ({"time": None} if event["round"] in (None, 0) else {}) for event in run.finished_phases]
-    statement = said(replace(run, events=[*events, *alerts_of(*kinds)]), "Alerts")
-    assert statement.mark == "open"
-    assert statement.text.endswith(
-        "Alerts before round 1 are not known: these rounds were pulled from a publication without them."
-    )
-
-
 @pytest.mark.parametrize(
     ("figure", "text"),
     [(Figure(0.5, 0.25, 0.75, 1200), "50.0 % [25.0, 75.0] (n=1,200)"), (EMPTY, "unknown (no solution)")],

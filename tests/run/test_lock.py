@@ -41,7 +41,9 @@ def test_is_free_again_after_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("is_there", "files"), [(False, []), (False, ["recipe.yaml"]), (True, [])], ids=["unused", "used", "older"]
+    ("is_there", "files"),
+    [(False, []), (False, ["recipe.yaml"]), (True, [])],
+    ids=["unused", "used", "without a lock"],
 )
 def test_a_folder_made_for_the_lock_is_removed_unless_it_was_used(is_there, files, tmp_path):
     root = tmp_path / "runs" / "game"

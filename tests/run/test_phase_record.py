@@ -12,7 +12,13 @@ from pvg_hf.run.phase_record import PhaseRecord, read_record, recording
 
 def leave(folder, *, seconds: float, running_since: float | None, written: tuple[float, ...] = ()) -> None:
     """Write a phase's folder as an earlier start left it, with files of these times."""
-    write_json(folder / "phase.json", {"num_processes": 1, "seconds": seconds, "running_since": running_since})
+    record = {
+        "num_processes": 1,
+        "seconds": seconds,
+        "split": {OTHER: {"seconds": seconds}},
+        "running_since": running_since,
+    }
+    write_json(folder / "phase.json", record)
     os.utime(folder / "phase.json", (running_since or 0.0,) * 2)
     for moment in written:
         (folder / str(moment)).touch()
@@ -70,12 +76,12 @@ def test_splits_of_all_starts_add_up(tmp_path):
     assert record.seconds == pytest.approx(sum(spent.seconds for spent in split.values()))
 
 
-def test_time_of_a_killed_start_and_of_an_older_version_is_of_no_known_kind(tmp_path):
+def test_time_of_a_killed_start_is_of_no_known_kind(tmp_path):
     leave(tmp_path, seconds=300.0, running_since=1000.0, written=(1600.0,))
     with recording(tmp_path, 1, is_main=True) as record:
         pass
     assert set(record.split) == {OTHER, UNKNOWN}
-    assert record.split[UNKNOWN]["seconds"] == 900.0
+    assert record.split[UNKNOWN]["seconds"] == 600.0
 
 
 def test_other_processes_write_nothing(tmp_path):

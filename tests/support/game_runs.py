@@ -93,7 +93,7 @@ def whole_and_killed(
 
 
 def forget_digests(root: Path) -> None:
-    """Make a run one of an older version, whose files may be changed."""
+    """Allow the files of a run to be changed: without digests, they are not compared."""
     for file in root.rglob(DIGESTS):
         file.unlink()
 

@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from pvg_hf.check.machine import check_hub
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config.sections import HubConfig
-from pvg_hf.core.hub_access import RetryPolicy
+from pvg_hf.core import hub_access
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.experimental.attacks.verifier_attack import attack_verifier
@@ -41,7 +40,7 @@ from pvg_hf.hub.pull import pull_into
 from pvg_hf.run.layout import RunFolder
 from tests.support.message_games import small_game, small_recipe
 
-QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
+hub_access.WAITS = (0.01, 0.02)  # three attempts
 
 
 @contextmanager
@@ -59,7 +58,7 @@ def push(folder: str, round_index: int, **hub: Any) -> str:
     """Returns what was logged."""
     said = io.StringIO()
     with log_into(said):
-        push_round(folder, round_index, hub=HubConfig(**hub), retry=QUICK)
+        push_round(folder, round_index, hub=HubConfig(**hub))
     return said.getvalue()
 
 
@@ -74,11 +73,11 @@ def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
 
 
 def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
-    return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+    return str(pull_round(run, round_index, output_dir=output_dir, **options))
 
 
 def begin(root: str, run: str) -> int:
-    return pull_into(Path(root), run, retry=QUICK)
+    return pull_into(Path(root), run)
 
 
 def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
@@ -105,7 +104,7 @@ def attack(recipe: dict[str, Any]) -> str:
 
 
 def locate(source: str) -> str:
-    return str(locate_run(source, retry=QUICK))
+    return str(locate_run(source))
 
 
 def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
@@ -215,7 +214,7 @@ def push_app(folder: str, space: str, **options: Any) -> str:
     """Returns what was logged."""
     said = io.StringIO()
     with log_into(said):
-        push_space(folder, space, retry=QUICK, **options)
+        push_space(folder, space, **options)
     return said.getvalue()
 
 
@@ -223,7 +222,6 @@ def open_study_app(run: str, folder: str, repository: str) -> str:
     """Open the app with a study whose answers are uploaded to the Hub; returns the log."""
     import pvg_hf.app.app as face
 
-    face.uploaded = partial(uploaded, retry=QUICK)
     said = io.StringIO()
     with log_into(said), ExitStack() as stack:
         face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
@@ -241,7 +239,7 @@ def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list
     log.
     """
     place, said = Path(folder), io.StringIO()
-    with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"], retry=QUICK) as lock:
+    with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"]) as lock:
         restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
         time.sleep(1)  # the commit at the start does not have the answers
         with lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:

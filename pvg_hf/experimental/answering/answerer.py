@@ -6,7 +6,7 @@ from pathlib import Path
 from pvg_hf.config.trust import read_origin
 from pvg_hf.core.commands import play_command, script_command
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import find_damaged, read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import load_recipe_task, recipe_prompts
@@ -162,8 +162,6 @@ class Answerer:
         recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
         task, players = load_recipe_task(recipe), PlayerLoader(recipe, folder)
         rules = AnswerRules.from_dict(stored)
-        if rules.weigh is None:  # written by an earlier version
-            rules = fit_answers(folder, round_index, task) or rules
         scorer = open_scorer(players, round_index)
         best = folder.best_helpful(round_index)
         sampler = (
@@ -264,6 +262,7 @@ def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
 
 
 def _check_players(folder: RunFolder, round_index: int) -> None:
+    """Check that the players of a round are there and undamaged."""
     there = publishable_rounds(folder.root)
     if round_index not in there:
         origin = read_origin(folder.root)
@@ -273,6 +272,9 @@ def _check_players(folder: RunFolder, round_index: int) -> None:
             f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}."
             f"{advice if origin else ''}"
         )
+    for place in (folder.verifier(round_index), folder.prover(round_index)):
+        for damage in find_damaged(place):
+            raise damage
 
 
 def _check(problem: str, num_samples: int, abstain_below: float) -> None:

@@ -108,8 +108,8 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
 
     Returns:
         `dict[str, Figure]`: see [`~pvg_hf.experimental.judging.style_probe.style_figures`]; and `base/explained_within/all` and
-        `/flaws`, those of the scores that the same verifier gave to the base prover's helpful solutions, unless the run is
-        of an older version without these scores. The base's solutions are the same in every round.
+        `/flaws`, those of the scores that the same verifier gave to the base prover's helpful solutions, which are the same in
+        every round.
     """
     probe = partial(
         style_figures,
@@ -117,11 +117,9 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
         num_folds=settings.num_folds,
     )
     figures = probe(scored_rows(test_rows(judged, judged.round_index)), seed=judged.seed("style"))
-    scores = judged.folder.evaluation(judged.round_index) / POOL_SCORES
-    if not scores.is_file():
-        return figures
+    scores = pd.read_parquet(judged.folder.evaluation(judged.round_index) / POOL_SCORES)
     # One division into folds for all rounds, so that they differ by the scores alone.
-    of_base = probe(scored_rows(_base_rows(judged, pd.read_parquet(scores))), seed=judged.run.seed("style"))
+    of_base = probe(scored_rows(_base_rows(judged, scores)), seed=judged.run.seed("style"))
     return {**figures, **{f"base/{name}": figure for name, figure in of_base.items() if "explained_within/" in name}}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import CommitScheduler, HfApi
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from pvg_hf.core.hub_access import RetryPolicy
+from pvg_hf.core.hub_access import ask_hub
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ def uploaded(
     token: str,
     *,
     minutes: float = MINUTES_BETWEEN_COMMITS,
-    retry: RetryPolicy | None = None,
 ) -> Iterator[AbstractContextManager]:
     """
     Commit the files of a study while a block runs: every minute if they have changed, and once at the end.
@@ -46,8 +45,6 @@ def uploaded(
             Token of an account with write access. It is kept in memory only.
         minutes (`float`, *optional*, defaults to `1.0`):
             Time between two commits.
-        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            When and how often the first requests are repeated.
 
     Yields:
         `AbstractContextManager`: a lock that must be held while a file is written.
@@ -55,12 +52,11 @@ def uploaded(
     Raises:
         HubError: if the Hub cannot be reached or refuses.
     """
-    retry = retry or RetryPolicy()
     folder.mkdir(parents=True, exist_ok=True)
     if not any(folder.glob(_FILES)):
-        retry.run(f"{repository} is read", partial(_restore, repository, folder, token))
+        ask_hub(f"{repository} is read", partial(_restore, repository, folder, token))
     schedule = partial(CommitScheduler, repo_id=repository, repo_type="dataset", folder_path=folder, private=True)
-    scheduler = retry.run(
+    scheduler = ask_hub(
         f"{repository} is opened", partial(schedule, every=minutes, token=token, allow_patterns=_FILES)
     )
     try:

@@ -8,7 +8,7 @@ from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.prover_figures import late_changes, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
@@ -106,8 +106,6 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
     """
     Fit the rules that choose answers on the verifier's held-out problems.
 
-    A run of an earlier version has no solutions of these, so that the rules are fitted on test problems.
-
     Args:
         folder ([`RunFolder`]):
             Folder of the run.
@@ -119,12 +117,10 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
             Number of solutions to choose from; by default all solutions of a problem.
 
     Returns:
-        [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their files are missing.
+        [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their file is missing.
     """
-    pool = folder.pool(round_index)
-    names = (HELDOUT_HELPFUL, pool_test_file(BEST_HELPFUL), pool_test_file(Role.HELPFUL))
-    file = next((pool / name for name in names if (pool / name).exists()), None)
-    if file is None:
+    file = folder.pool(round_index) / HELDOUT_HELPFUL
+    if not file.exists():
         return None
     rows = load_pool([file]).to_pandas()
     written = int(rows["sample_index"].max()) + 1

@@ -25,7 +25,6 @@ from pvg_hf.hub.cards.facts import (
 )
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
@@ -68,7 +67,7 @@ def player_card(publication: Publication, player: str) -> str:
         data,
         template_path=str(Path(__file__).with_name(template)),
         repos=repos,
-        repo=repos.player(player),
+        repo=repos.repo_id(player),
         tag=publication.tag,
         recipe=recipe,
         config=config,
@@ -85,7 +84,6 @@ def player_card(publication: Publication, player: str) -> str:
         has_best_helpful=any("best-helpful/" in path for path in results),
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
-        probability=_probability_in(results),
         table=rounds_markdown(figures, player),
         findings=findings_markdown(figures),
         training=training_table(recipe, player),
@@ -99,7 +97,7 @@ def player_card(publication: Publication, player: str) -> str:
 
 
 def _appends_end(files: Files) -> bool:
-    """Whether a verifier's tokenizer appends the end token by itself; in runs of earlier versions it does not."""
+    """Whether a verifier's tokenizer appends the end token by itself, as it does if that is its own."""
     stored = files.get("verifier_input.json")
     return isinstance(stored, Path) and json.loads(stored.read_bytes())["end_token"] is None
 
@@ -127,7 +125,7 @@ def base_card(publication: Publication, kind: str) -> str:
         template_path=str(Path(__file__).with_name("base.md.jinja")),
         repo=repos.base(player),
         player=player,
-        player_repo=repos.player(player),
+        player_repo=repos.repo_id(player),
         base=describe_base(publication.player(player)),
         is_warmed_up=bool(publication.player(player).warmup),
         recipe=recipe,
@@ -188,12 +186,6 @@ def _has_chat_template(files: Files) -> bool:
         return True
     settings = names.get("tokenizer_config.json")
     return isinstance(settings, Path) and "chat_template" in json.loads(settings.read_bytes())
-
-
-def _probability_in(files: Files) -> bool:
-    """Whether a verifier's calibration maps scores to probabilities; earlier versions did not fit this."""
-    calibration = files.get(CALIBRATION)
-    return isinstance(calibration, Path) and "probability" in json.loads(calibration.read_bytes())
 
 
 def _critic_in(paths: Iterable[str]) -> str | None:

@@ -88,7 +88,7 @@ def _places(ns: Sequence[int], position: int, num_rounds: int) -> list[float]:
 
 def _draw_predicted(axes: Axes, places: list[float], data: RoundData, color: Any, label: str | None) -> None:
     values = [data.figure(f"{PREDICTED}{n}").value for n in sizes(data)]
-    if None not in values:  # an older version made no prediction
+    if None not in values:
         axes.plot(places, values, color=color, linewidth=1, linestyle=(0, (1, 2)), label=label)
 
 

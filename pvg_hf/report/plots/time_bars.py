@@ -46,7 +46,7 @@ UNITS = (("hours", 3600), ("minutes", 60), ("seconds", 1))
 
 
 def plot_time_split(run: RunData) -> Plot | None:
-    """Stacked bars of time, one per finished phase; `None` for a run of an older version."""
+    """Stacked bars of time, one per finished phase; `None` before the first one."""
     splits = run.phase_splits()
     if not splits:
         return None

@@ -60,8 +60,7 @@ def read_issues(analysis: str) -> list[NamedIssue]:
     """
     Parse the issues that an analysis names, in order and without duplicates.
 
-    What the line should be, and the `?`, may be missing, as in analyses by earlier versions: `has 13 | wrong operand`. A line
-    without the separator names no issue.
+    What the line should be, and the `?`, may be missing: `has 13 | wrong operand`. A line without the separator names no issue.
     """
     named = []
     for line in analysis.split("\n"):

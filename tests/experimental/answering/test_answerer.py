@@ -7,7 +7,6 @@ import pytest
 from pvg_hf.config.trust import write_origin
 from pvg_hf.evaluation.selective import AnswerRules
 from pvg_hf.experimental.answering.answerer import Answerer
-from tests.support.game_runs import forget_digests
 from tests.support.recall_task import RecallTask
 
 
@@ -66,26 +65,6 @@ def test_a_text_outside_the_task_has_no_probability(answerer, problem, monkeypat
     assert reply.probability is None
     assert "`recall`" in reply.why_unknown
     assert reply.why_unknown.endswith("It is no story.")
-
-
-def test_a_run_of_an_earlier_version_is_fitted_on_its_test_problems(tmp_path, reference, problem):
-    copy = tmp_path / "run"
-    shutil.copytree(reference.root, copy)
-    (copy / "pool" / "round-001" / "heldout-helpful.parquet").unlink()
-    legacy = {"slope": 1.0, "intercept": 0.0, "num_problems": 4, "num_samples": 2}
-    forget_digests(copy)
-    (copy / "evaluation" / "round-001" / "answering.json").write_text(json.dumps(legacy))
-    answerer = Answerer.from_run(copy, device="cpu")
-    assert answerer.rules.part == "test"
-    assert _answered(answerer, problem).probability is not None
-    for path in (copy / "pool" / "round-001").glob("*.parquet"):
-        path.unlink()
-    answerer = Answerer.from_run(copy, device="cpu")
-    reply = _answered(answerer, problem)
-    assert (reply.rule, len(reply.candidates)) == ("best", 2)
-    assert reply.probability == pytest.approx(1 / (1 + math.exp(-reply.best.score)))
-    with pytest.raises(ValueError, match="`vote` needs solutions"):
-        answerer(problem, rule="vote")
 
 
 def test_a_doubtful_answer_is_withheld(answerer, problem):

@@ -63,11 +63,6 @@ def test_style_is_also_probed_on_texts_that_all_verifiers_have_scored(run):
     (run.evaluation(1) / "digests.json").unlink()
     (again,) = evaluate_run(run.root, round_index=1, only=["style"], overrides=overrides, again=True)
     assert again.figure("base/explained_within/all") == rounds[0].figure("base/explained_within/all")
-    for name in (POOL_SCORES, "digests.json"):  # as in a run of an older version
-        (run.evaluation(0) / name).unlink()
-    (older,) = evaluate_run(run.root, round_index=0, only=["style"], overrides=overrides, again=True)
-    assert {**rounds[0].figures, **older.figures} == rounds[0].figures
-    assert "base/explained_within/all" not in older.figures
 
 
 @pytest.mark.parametrize(
