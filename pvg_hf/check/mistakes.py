@@ -28,6 +28,7 @@ from pvg_hf.check.trainer_settings import (
 )
 from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.core.project import install_extra
@@ -41,29 +42,7 @@ from pvg_hf.run.environment import script_line
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks.base import Problem
 
-# Sections that hold for the whole game, so that a single round cannot override them.
-GAME_WIDE_SECTIONS = (
-    "name",
-    "seed",
-    "num_rounds",
-    "output_dir",
-    "device",
-    "resume_from_hub",
-    "split",
-    "bootstrap",
-    "hub",
-    "sweep",
-    "arms",
-    "attack",
-    "rounds",
-)
-
 _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture of all earlier ones
-
-GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
-
-ROUND_TASK_KEYS = ("sneaky_sees", "honest_source")
-"""The only keys of `task` that a single round can override."""
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
@@ -235,17 +214,10 @@ def _check_trackers(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
 
 
 def _check_overrides(recipe: Recipe) -> Iterator[str]:
-    for round_index, sections in recipe.rounds.items():
-        fixed = [name for name in GAME_WIDE_SECTIONS if name in sections]
-        fixed += [
-            f"{player}.{name}"
-            for player in ("prover", "verifier")
-            for name in GAME_WIDE_PLAYER_KEYS
-            if name in (sections.get(player) or {})
-        ]
-        fixed += [f"task.{name}" for name in sections.get("task") or {} if name not in ROUND_TASK_KEYS]
-        for name in fixed:
-            yield f"`rounds.{round_index}` overrides `{name}`, which holds for the whole game; set it at the top level."
+    for round_index, override in recipe.rounds.items():
+        for key in marked_keys(Recipe, WholeGame):
+            if without_keys(override, [key]) != override:
+                yield f"`rounds.{round_index}` overrides `{key}`, which holds for the whole game; set it at the top level."
 
 
 def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pvg_hf.config.fields import (
     CountOrZero,
     Decides,
     FlipRate,
+    NamesCode,
     NonNegative,
     Positive,
     Repeats,
@@ -262,17 +263,17 @@ def _check_operand(op: str, operand: str, value: object) -> None:
 class CheckerConfig:
     """A checker that errs, instead of labels that flip."""
 
-    base: str = Field(
+    base: Annotated[str, NamesCode()] = Field(
         "grade",
         description="Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function "
         "`(problem, solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
     )
-    command: list[str] = Field(
+    command: Annotated[list[str], NamesCode()] = Field(
         default_factory=list,
         description="For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for "
         "one with the problem as JSON. Exit code 0 accepts.",
     )
-    env: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
+    env: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]], NamesCode()] = Field(
         default_factory=list,
         description="Names of environment variables that a command or function sees in addition to those that programs need to "
         "run (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
@@ -296,7 +297,7 @@ class CheckerConfig:
         "decides.",
     )
     max_attempts: Repeats = Field(3, description="Maximum number of calls per solution.")
-    critical: str | None = Field(
+    critical: Annotated[str | None, NamesCode()] = Field(
         None,
         description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a comparison "
         "(`difficulty >= 5`), or `package.module:Name` of a function of a problem.",

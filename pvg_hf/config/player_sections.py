@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pvg_hf.analyses.scaled import ScaledVerification, check_scaled_verification
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import (
+    AfterBootstrap,
     BatchSize,
     Count,
     CountOrZero,
@@ -17,6 +18,9 @@ from pvg_hf.config.fields import (
     FilePath,
     FlipRate,
     GroupSize,
+    LowersMemory,
+    MayChange,
+    NamesCode,
     NonNegative,
     Positive,
     PositiveShare,
@@ -25,6 +29,7 @@ from pvg_hf.config.fields import (
     Sets,
     Share,
     Steps,
+    WholeGame,
     section,
 )
 from pvg_hf.config.noise_section import check_rates
@@ -38,7 +43,7 @@ class PPOConfig:
     rewards.
     """
 
-    critic: str | None = Field(
+    critic: Annotated[str | None, LowersMemory("adapter", 8, needs_critic=True)] = Field(
         None,
         description="`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`. "
         "`verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the packaged "
@@ -201,7 +206,7 @@ class InvarianceConfig:
     Invariance of the verifier across environments: what it learns should hold in every round and for every writer.
     """
 
-    method: Annotated[str, Sets("invariance")] = Field(
+    method: Annotated[str, Sets("invariance"), NamesCode()] = Field(
         "none",
         description="`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the "
         "differences of the loss between environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a custom penalty "
@@ -301,7 +306,9 @@ class WarmupConfig:
     """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
 
     max_steps: Steps = Field(200, description="Optimiser steps.")
-    batch_size: Count = Field(16, description="Solutions per step, over all processes.")
+    batch_size: Annotated[Count, LowersMemory("lower", 1, ("warmup",))] = Field(
+        16, description="Solutions per step, over all processes."
+    )
     learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
     max_length: Count = Field(
         512,
@@ -329,34 +336,39 @@ class PlayerConfig:
         "when it scores, and bfloat16 (if the GPU computes in it) for others: a base under adapters, a prover that "
         "generates. In bfloat16, a score also depends on its batch. A CPU always uses float32.",
     )
-    quantization: Literal["none", "4bit"] = Field(
+    quantization: Annotated[Literal["none", "4bit"], LowersMemory("4bit", 4)] = Field(
         "none",
         description="`4bit`: the base under the adapters in NF4 (QLoRA), a quarter of the memory of bfloat16; needs `lora` "
         "and bitsandbytes. The score head stays in float32.",
     )
-    lora: LoraConfig | None = Field(
+    lora: Annotated[LoraConfig | None, LowersMemory("add", 3)] = Field(
         None,
         description="Train adapters (`lora: {}` uses the defaults); without this section, all weights are trained.",
     )
-    scratch: ScratchConfig | None = Field(
+    scratch: Annotated[ScratchConfig | None, WholeGame()] = Field(
         None, description="Create the model from a configuration; `model` is then ignored."
     )
-    warmup: WarmupConfig | None = Field(
+    warmup: Annotated[WarmupConfig | None, WholeGame()] = Field(
         None, description="Fine-tune the initial weights on reference solutions first."
     )
-    learning_rate: Annotated[Positive, Sets()] = Field(2e-4, description="Peak learning rate of AdamW.")
-    lr_scheduler_type: Annotated[str, Sets()] = Field(
+    learning_rate: Annotated[Positive, Sets(), AfterBootstrap()] = Field(
+        2e-4, description="Peak learning rate of AdamW."
+    )
+    lr_scheduler_type: Annotated[str, Sets(), AfterBootstrap()] = Field(
         "linear", description="Schedule of the learning rate, by its name in transformers."
     )
-    warmup_steps: Annotated[CountOrZero, Sets()] = Field(
+    warmup_steps: Annotated[CountOrZero, Sets(), AfterBootstrap()] = Field(
         0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
     )
-    weight_decay: Annotated[NonNegative, Sets()] = Field(0.0, description="Weight decay of AdamW.")
-    max_grad_norm: Annotated[Positive, Sets()] = Field(
+    weight_decay: Annotated[NonNegative, Sets(), AfterBootstrap()] = Field(0.0, description="Weight decay of AdamW.")
+    max_grad_norm: Annotated[Positive, Sets(), AfterBootstrap()] = Field(
         1.0, description="Maximum norm of gradients; larger ones are scaled down."
     )
     micro_batch_size: Annotated[
-        BatchSize | Literal["auto"] | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
+        BatchSize | Literal["auto"] | None,
+        Decides("per_device_train_batch_size", "gradient_accumulation_steps"),
+        AfterBootstrap(),
+        LowersMemory("lower", 1),
     ] = Field(
         "auto",
         description="Rows per forward and backward pass and process: pairs for a verifier that learns from pairs, else texts. It must "
@@ -364,16 +376,21 @@ class PlayerConfig:
         "estimate of memory allows, halved if memory runs out; elsewhere it is `null`: all rows at once. See docs/performance.md.",
     )
     gradient_checkpointing: Annotated[
-        bool | Literal["auto"], Decides("gradient_checkpointing", "activation_checkpointing")
+        bool | Literal["auto"],
+        Decides("gradient_checkpointing", "activation_checkpointing"),
+        AfterBootstrap(),
+        LowersMemory("true", 2),
     ] = Field(
         "auto",
         description="Recompute activations instead of storing them: less memory, about 1.3 times the time. `auto` does so on a GPU "
         "where 8 texts at once would not fit otherwise, and never elsewhere.",
     )
-    save_steps: Annotated[Count | Literal["auto"] | None, Decides("save_steps", "save_strategy")] = Field(
+    save_steps: Annotated[
+        Count | Literal["auto"] | None, Decides("save_steps", "save_strategy"), AfterBootstrap(), MayChange()
+    ] = Field(
         "auto",
         description="Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the "
-        "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again. May be changed in a started run.",
+        "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again.",
     )
     trainer: dict[str, Any] = Field(
         default_factory=dict,
@@ -527,11 +544,11 @@ class VerifierConfig(PlayerConfig):
     template: str = Field(
         "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
     )
-    max_length: Annotated[Count, Sets()] = Field(
+    max_length: Annotated[Count, Sets(), LowersMemory("lower", 5)] = Field(
         1024,
         description="Maximum length of an input, in tokens; longer pairs are skipped in training and counted, longer solutions are truncated for scoring.",
     )
-    tokens_per_batch: Count | None = Field(
+    tokens_per_batch: Annotated[Count | None, LowersMemory("lower", 7, ("prover", "mint", "evaluate"))] = Field(
         None,
         description="Tokens per batch when scoring, including padding; by default half of what fits into the free memory of a "
         "GPU, and 2,048 on a CPU.",
@@ -572,30 +589,30 @@ class VerifierConfig(PlayerConfig):
 class ProverConfig(PlayerConfig):
     """The prover and its phase."""
 
-    roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
+    roles: Annotated[Literal["shared", "separate", "sneaky_only", "helpful_only"], AfterBootstrap()] = Field(
         "shared",
         description="`separate`: an adapter for each role, helpful first; needs `lora`. `shared`: one prover whose prompt states the "
         "role (Kirchner et al. 2024); the packaged prover then ends below its base (experiments/dynamics.md). `sneaky_only`, "
         "`helpful_only`: only this role is trained.",
     )
-    init: Literal["base", "previous"] = Field(
+    init: Annotated[Literal["base", "previous"], AfterBootstrap()] = Field(
         "base",
         description="Initial weights of each round: the base prover (Kirchner et al. 2024), or the last round's prover.",
     )
-    algorithm: Literal["grpo", "ppo"] = Field(
+    algorithm: Annotated[Literal["grpo", "ppo"], AfterBootstrap(), LowersMemory("grpo", 9, needs_critic=True)] = Field(
         "grpo",
         description="`grpo`: a solution is compared with its group's mean. `ppo`: a critic, trained together with the prover, "
         "estimates the advantage of each token.",
     )
-    ppo: PPOConfig | None = Field(
+    ppo: Annotated[PPOConfig | None, AfterBootstrap()] = Field(
         None, description="Critic and settings of `algorithm: ppo`; defaults apply without this section."
     )
-    reward: Annotated[str, Sets()] = Field(
+    reward: Annotated[str, Sets(), AfterBootstrap(), NamesCode()] = Field(
         "standardized_src",
         description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md). The default "
         "does not depend on the scale of the scores; `src` is the form of Kirchner et al. 2024.",
     )
-    reward_options: Annotated[dict[str, Any], Sets()] = Field(
+    reward_options: Annotated[dict[str, Any], Sets(), AfterBootstrap()] = Field(
         default_factory=dict,
         description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for `src`.",
     )
@@ -604,27 +621,29 @@ class ProverConfig(PlayerConfig):
         description="The prover appends an evaluation to its proof (its prompt must ask for one) and is paid for both, instead of "
         "`reward`; needs `roles: helpful_only` and `verifier.kind: score`. `self_evaluation: {}` uses the defaults.",
     )
-    reward_correction: Annotated[Literal["none", "backward"], Sets()] = Field(
+    reward_correction: Annotated[Literal["none", "backward"], Sets(), AfterBootstrap()] = Field(
         "none",
         description="`backward`: an unbiased reward for solutions that are graded with errors, at the rates of `rates`. The phase "
         "reports whether this changes what is learned.",
     )
-    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs")] = Field(
+    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs"), AfterBootstrap()] = Field(
         60,
         description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
     )
-    helpful_max_steps: Steps | None = Field(
+    helpful_max_steps: Annotated[Steps | None, AfterBootstrap()] = Field(
         None,
         description="Planned optimiser steps of the helpful role if roles are `separate`; `max_steps` by default. The sneaky role "
         "may take longer to reach parity than the helpful one to learn.",
     )
-    prompts_per_step: BatchSize = Field(
+    prompts_per_step: Annotated[BatchSize, AfterBootstrap(), LowersMemory("lower", 5)] = Field(
         16,
         description="(problem, role) prompts per step, over all processes; with `ppo` per batch, on which `ppo.num_iterations` "
         "steps are taken.",
     )
-    num_generations: Annotated[GroupSize, Sets()] = Field(8, description="Solutions per prompt: one group.")
-    beta: Annotated[NonNegative, Sets(), Decides("kl_coef")] = Field(
+    num_generations: Annotated[GroupSize, Sets(), AfterBootstrap()] = Field(
+        8, description="Solutions per prompt: one group."
+    )
+    beta: Annotated[NonNegative, Sets(), Decides("kl_coef"), AfterBootstrap()] = Field(
         0.05,
         description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
     )
@@ -659,21 +678,25 @@ class ProverConfig(PlayerConfig):
         "package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`: vLLM in the same "
         "process or as a server. See docs/prover-trainer.md.",
     )
-    max_completion_length: Annotated[Count, Sets()] = Field(
+    max_completion_length: Annotated[Count, Sets(), LowersMemory("lower", 6, ("bootstrap", "prover", "mint"))] = Field(
         128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."
     )
-    scale_rewards: Annotated[RewardScaling, Sets()] = Field(
+    scale_rewards: Annotated[RewardScaling, Sets(), AfterBootstrap()] = Field(
         "none",
         description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
     )
-    eval_steps: Count | Literal["auto"] = Field(
+    eval_steps: Annotated[Count | Literal["auto"], AfterBootstrap()] = Field(
         "auto",
         description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen; the prover "
         "that the phase begins with is evaluated too, and kept if no later one is better. `auto` is a tenth of the helpful role's "
         "training, or more if the evaluations would then take over 15 % of the phase's sampling; the first and the last are always made.",
     )
-    eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
-    eval_samples: Repeats = Field(2, description="Helpful solutions per problem in such an evaluation.")
+    eval_problems: Annotated[Count, AfterBootstrap()] = Field(
+        100, description="Maximum number of held-out problems in such an evaluation."
+    )
+    eval_samples: Annotated[Repeats, AfterBootstrap()] = Field(
+        2, description="Helpful solutions per problem in such an evaluation."
+    )
 
     @model_validator(mode="after")
     def _check_algorithm(self) -> "ProverConfig":

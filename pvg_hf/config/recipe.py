@@ -18,23 +18,29 @@ NOT_PUBLISHED = "(a local path, which is not published)"
 class Recipe:
     """A game's recipe. A file only states what differs from these defaults."""
 
-    name: f.RunName = Field(
+    name: Annotated[f.RunName, f.WholeGame(), f.AfterBootstrap()] = Field(
         "game",
         description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
     )
-    seed: Annotated[f.Seed, f.Decides()] = Field(0, description="Seed that every random draw derives from.")
-    num_rounds: f.NumRounds = Field(2, description="Rounds to play; may be raised when the run is continued.")
-    output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is created.")
-    device: Annotated[str, f.Decides("use_cpu")] = Field(
+    seed: Annotated[f.Seed, f.Decides(), f.WholeGame()] = Field(
+        0, description="Seed that every random draw derives from."
+    )
+    num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
+        2, description="Rounds to play; in a started run they may only grow."
+    )
+    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
+        "runs", description="Folder in which the run's folder is created."
+    )
+    device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field(
         "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU if there is one."
     )
-    resume_from_hub: str | None = Field(
+    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None,
         description="`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round.",
     )
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
-    split: s.SplitConfig = Field(default_factory=s.SplitConfig)
-    bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
+    split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)
+    bootstrap: Annotated[s.BootstrapConfig, f.WholeGame()] = Field(default_factory=s.BootstrapConfig)
     data: s.DataConfig = Field(default_factory=s.DataConfig)
     noise: s.NoiseConfig = Field(default_factory=s.NoiseConfig)
     rates: s.RatesConfig = Field(default_factory=s.RatesConfig)
@@ -43,20 +49,20 @@ class Recipe:
     stopping: s.StoppingConfig = Field(default_factory=s.StoppingConfig)
     watchdogs: s.WatchdogConfig = Field(default_factory=s.WatchdogConfig)
     mint: s.MintConfig = Field(default_factory=s.MintConfig)
-    evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
-    logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
-    hub: s.HubConfig = Field(default_factory=s.HubConfig)
-    sweep: s.SweepConfig | None = Field(
+    evaluation: Annotated[s.EvaluationConfig, f.AfterBootstrap()] = Field(default_factory=s.EvaluationConfig)
+    logging: Annotated[s.LoggingConfig, f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.LoggingConfig)
+    hub: Annotated[s.HubConfig, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.HubConfig)
+    sweep: Annotated[s.SweepConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
     )
-    arms: s.ArmsConfig | None = Field(
+    arms: Annotated[s.ArmsConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None,
         description="What `experiments/arms.py` compares; a single game ignores this section.",
     )
-    attack: s.AttackConfig | None = Field(
+    attack: Annotated[s.AttackConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."
     )
-    rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
+    rounds: Annotated[dict[f.CountOrZero, dict[str, Any]], f.WholeGame(), f.AfterBootstrap()] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
     )

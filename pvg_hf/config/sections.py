@@ -12,10 +12,14 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from pvg_hf.config.fields import (
+    AfterBootstrap,
     Count,
     CountOrZero,
     Decides,
     FilePath,
+    LowersMemory,
+    MayChange,
+    NamesCode,
     NonNegative,
     PositiveShare,
     ProperShare,
@@ -24,6 +28,7 @@ from pvg_hf.config.fields import (
     Sets,
     Share,
     Steps,
+    WholeGame,
     section,
 )
 from pvg_hf.config.noise_section import ErrorBucketConfig, NoiseConfig, restate_rates
@@ -90,25 +95,25 @@ PairChoice = Literal["labelled", "all"]
 class TaskConfig:
     """The task of the game."""
 
-    name: str = Field(
+    name: Annotated[str, WholeGame(), NamesCode()] = Field(
         "arithmetic",
         description="`apps`, `arithmetic`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
-    path: FilePath | None = Field(
+    path: Annotated[FilePath | None, WholeGame()] = Field(
         None,
         description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`, `livecodebench`).",
     )
-    options: dict[str, Any] = Field(
+    options: Annotated[dict[str, Any], WholeGame()] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."
     )
-    answer_format: Literal["strict", "lenient"] = Field(
+    answer_format: Annotated[Literal["strict", "lenient"], WholeGame()] = Field(
         "strict",
         description="The reading of the final answer that determines correctness; the accuracy under both is reported.",
     )
-    prompts: dict[Role, str] = Field(
+    prompts: Annotated[dict[Role, str], WholeGame()] = Field(
         default_factory=dict, description="Jinja templates, by role, that replace the task's."
     )
-    few_shot: int | None = Field(
+    few_shot: Annotated[int | None, WholeGame()] = Field(
         None,
         ge=0,
         description="Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default the "
@@ -155,7 +160,7 @@ class BootstrapConfig:
     """Solutions to the verifier's problems (D_V) from the base prover, or existing ones."""
 
     solutions_per_problem: Repeats = Field(4, description="Solutions of the base prover per problem of D_V.")
-    pilot_problems: CountOrZero = Field(
+    pilot_problems: Annotated[CountOrZero, MayChange()] = Field(
         32,
         description="Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if too "
         "few solutions are correct or wrong, or too many fail; 0 for no pilot (docs/recipes.md#a-pilot-before-the-game).",
@@ -187,7 +192,7 @@ class BootstrapConfig:
 class DataConfig:
     """Training data of a verifier."""
 
-    mixture: str = Field(
+    mixture: Annotated[str, NamesCode()] = Field(
         "equal_per_round",
         description="How much of its data a verifier takes from each earlier round: `equal_per_round` (Kirchner et al. 2024), "
         "`latest`, `exponential` (Kim & Lee 2026), `sliding`, `custom`, or `package.module:Name`.",
@@ -226,7 +231,7 @@ class MintConfig:
     test_solutions_per_problem: Repeats = Field(
         8, description="Solutions of each role per test problem; the round is evaluated on them."
     )
-    problems_per_batch: Count | None = Field(
+    problems_per_batch: Annotated[Count | None, LowersMemory("lower", 5, ("bootstrap", "mint"))] = Field(
         None,
         description="Prompts whose solutions are sampled together. By default 32 on a CPU, and 256 on a GPU, where memory decides how "
         "many of their solutions are written at once.",
@@ -240,19 +245,19 @@ MAX_GOODHART_WINDOW = 80  # batches (Kirchner et al. 2024)
 class StoppingConfig:
     """Rule that ends a prover phase before its planned steps."""
 
-    rule: str = Field(
+    rule: Annotated[str, AfterBootstrap(), NamesCode()] = Field(
         "auto",
         description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the "
         "reward: the table of rewards in docs/formulas.md lists it, and a custom reward declares it (docs/extensions.md).",
     )
-    options: dict[str, Any] = Field(
+    options: Annotated[dict[str, Any], AfterBootstrap()] = Field(
         default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."
     )
-    sneaky_incorrect_threshold: Share = Field(
+    sneaky_incorrect_threshold: Annotated[Share, AfterBootstrap()] = Field(
         0.95,
         description="For `parity_and_incorrect`: share of the sneaky solutions without failure that must be incorrect; fewer than half may fail.",
     )
-    score_parity_threshold: NonNegative = Field(
+    score_parity_threshold: Annotated[NonNegative, AfterBootstrap()] = Field(
         0.1, description="Parity is reached within this margin, in units of the verifier's score."
     )
     labels: Literal["clean", "observed"] = Field(
@@ -261,13 +266,13 @@ class StoppingConfig:
         "verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them (`noise`), which "
         "is all that a user of an imperfect checker has. Judging always uses clean labels.",
     )
-    goodhart_window: Count | None = Field(
+    goodhart_window: Annotated[Count | None, AfterBootstrap()] = Field(
         None,
         description="For `goodhart`: number of batches over which the prover's accuracy is averaged; by default a tenth of the planned "
         "batches, at most 80 (Kirchner et al. 2024: 80 of some 8,000). The rule needs a whole window, so that one longer than the "
         "phase is refused.",
     )
-    ema: PositiveShare | None = Field(
+    ema: Annotated[PositiveShare | None, AfterBootstrap()] = Field(
         None,
         description="Weight of the newest step in the moving averages that the rule uses, 1 for none; by default 5 / `max_steps` (with "
         "`ppo`, 5 / the number of batches, because only a step that writes solutions has these figures).",
@@ -320,14 +325,14 @@ class WatchdogConfig:
     max_false_positive_rise: Share = Field(
         0.3, description="The rise of the share of accepted wrong solutions that `false_positives` reacts to."
     )
-    min_pair_accuracy: Share = Field(
+    min_pair_accuracy: Annotated[Share, MayChange()] = Field(
         0.55,
         description="A verifier that ranks fewer held-out pairs correctly ends the run, before a prover is trained on it.",
     )
-    max_truncated: Annotated[Share, Sets("max_truncated_share", player="prover")] = Field(
+    max_truncated: Annotated[Share, Sets("max_truncated_share", player="prover"), MayChange()] = Field(
         0.5, description="A step with a larger share of truncated solutions ends the run."
     )
-    min_pairs: Count | None = Field(
+    min_pairs: Annotated[Count | None, MayChange()] = Field(
         None,
         description="A verifier with fewer training pairs ends the run before it is trained; by default 500, or a tenth of its problems "
         "(D_V) if that is less.",
@@ -469,7 +474,7 @@ class ArmsConfig:
 class AttackSettings:
     """Fresh attackers that are trained against a frozen verifier; see docs/experimental/attacks.md."""
 
-    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE] = Field(
+    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE, NamesCode()] = Field(
         default_factory=lambda: ["src", "cgc", "goodhart"],
         description="Rewards of the attackers; each is trained with each algorithm and seed.",
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pvg_hf.config.fields import NamesCode, marked_keys
 from pvg_hf.config.recipe import Recipe
 from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
 from pvg_hf.core.files import write_text
@@ -14,22 +15,6 @@ ORIGIN = "origin.json"
 """File in the folder of a pulled run: where the run came from, and which of its code the user trusts."""
 
 _OURS = "pvg_hf"
-
-CODE_KEYS = (
-    "task.name",
-    "data.mixture",
-    "noise.checker.base",
-    "noise.checker.command",
-    "noise.checker.env",
-    "noise.checker.critical",
-    "verifier.invariance.method",
-    "prover.reward",
-    "stopping.rule",
-    "attack.rewards",
-)
-"""
-The keys of a recipe that can name a module or a command, or determine which environment variables a command sees.
-"""
 
 
 def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
@@ -41,12 +26,17 @@ def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
             Plain values of a recipe, or of a part of it.
 
     Returns:
-        `list[NamedCode]`: first for the whole game, then for single rounds, each in the order of `CODE_KEYS`.
+        `list[NamedCode]`: first for the whole game, then for single rounds, each in the order of the keys.
     """
     rounds = values.get("rounds")
     parts = [("", values)]
     parts += [(f"rounds.{index}.", part) for index, part in rounds.items()] if isinstance(rounds, Mapping) else []
-    return [named for prefix, part in parts for key in CODE_KEYS for named in _code_under(part, key, prefix)]
+    return [
+        named
+        for prefix, part in parts
+        for key in marked_keys(Recipe, NamesCode)
+        for named in _code_under(part, key, prefix)
+    ]
 
 
 def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
