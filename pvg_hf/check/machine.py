@@ -1,18 +1,21 @@
 """Checks whether this machine, its launcher and its Hub settings can play the recipe."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
+import torch
 from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import default_of
-from pvg_hf.config.player_sections import LoraConfig, ProverConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.hub_access import find_token_refusal
 from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
@@ -22,17 +25,40 @@ from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
 
 
+def existing_folder(recipe: Recipe) -> Path:
+    """Return the run's folder, or the nearest folder above it that exists."""
+    place = RunFolder.of(recipe).root
+    return next(path for path in (place, *place.absolute().parents) if path.exists())
+
+
+def check_machine(recipe: Recipe) -> Iterator[str]:
+    """List an output folder that cannot be written to, missing or too many GPUs, and trackers that are not installed."""
+    above = existing_folder(recipe)
+    if not above.is_dir():
+        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
+    else:
+        try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
+            tempfile.TemporaryDirectory(dir=above).cleanup()
+        except OSError as err:
+            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name another folder."
+    if recipe.device == "cuda" and not torch.cuda.is_available():
+        yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
+    num_gpus = torch.cuda.device_count()
+    if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
+        yield (
+            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
+            "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
+            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
+        )
+    for name in recipe.logging.report_to:
+        if find_spec(name) is None:
+            yield f"`logging.report_to` has `{name}`, which is not installed: {install_extra('track')}."
+
+
 def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.generation`."""
     generation = recipe.prover.generation
     where = f"`prover.generation` is `{generation}`"
-    if generation == "continuous":
-        penalty = recipe.prover.repetition_penalty
-        if penalty != default_of(ProverConfig, "repetition_penalty"):
-            yield (
-                f"{where}, which ignores `prover.repetition_penalty`, here {penalty}: leave it out, or use `generation: "
-                "transformers`."
-            )
     if not generation.startswith("vllm_"):
         return
     if find_spec("vllm") is None and hardware.is_here:
@@ -42,15 +68,9 @@ def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
 
 def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: bool) -> EngineChoice:
     """
-    Choose the engine of `prover.generation: auto`.
+    Choose the engine of a round's `prover.generation: auto`.
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides.
-        hardware ([`Hardware`]):
-            The machine.
-        is_one_phase (`bool`):
-            Whether the process plays a single phase, since vLLM does not release its memory before its process ends.
+    vLLM does not release its memory before its process ends, so that the process must play a single phase (`is_one_phase`).
     """
     as_vllm = replace(recipe, prover=replace(recipe.prover, generation="vllm_colocate"))
     obstacles = list(_vllm_obstacles(as_vllm, hardware))

@@ -18,41 +18,14 @@ from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.tasks.base import Problem
 
 
-def check_noise(recipe: Recipe) -> Iterator[str]:
-    """List mistakes in `noise` that can be found without the task's problems."""
-    noise, correction = recipe.noise, recipe.verifier.correction
-    if noise.soft_labels and correction != "none":
-        yield (
-            f"`verifier.correction` is `{correction}` together with `noise.soft_labels`, which already average over the noise "
-            "and leave nothing to correct: set only one of the two."
-        )
-    yield from _check_observed(recipe)
-    if noise.checker is not None:
-        yield from refusals("`noise.checker`", partial(make_routes, noise.checker))
-        yield from refusals("`noise.checker.command`", partial(make_base, noise.checker))
-
-
-def _check_observed(recipe: Recipe) -> Iterator[str]:
-    """List settings by which a run with `stopping.labels: observed` would decide by the truth."""
-    noise, watchdogs = recipe.noise, recipe.watchdogs
-    if recipe.stopping.labels != "observed":
-        return
-    if noise.flips_in_training:
-        yield (
-            f"`stopping.labels` is `observed`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` labels are "
-            "flipped in the verifier's training only, and held-out solutions have no observed label: take `clean`, or labels that "
-            "are flipped once."
-        )
-    if watchdogs.false_positives == "stop":
-        yield (
-            "`stopping.labels` is `observed`, but `watchdogs.false_positives: stop` ends a phase by the truth, since it counts wrong "
-            "solutions that are accepted: take `alert` or `off`, or `labels: clean`."
-        )
-    if watchdogs.collapse_recovery == "supervised":
-        yield (
-            "`stopping.labels` is `observed`, but `watchdogs.collapse_recovery: supervised` trains on solutions that are wrong by the "
-            "truth: take another recovery, or `labels: clean`."
-        )
+def check_checker(recipe: Recipe) -> list[str]:
+    """List mistakes in `noise.checker` that can be found without the task's problems."""
+    if recipe.noise.checker is None:
+        return []
+    tries = {"`noise.checker`": make_routes, "`noise.checker.command`": make_base}
+    return [
+        mistake for where, make in tries.items() for mistake in refusals(where, partial(make, recipe.noise.checker))
+    ]
 
 
 def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
@@ -69,7 +42,7 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
 
     Args:
         recipe ([`Recipe`]):
-            Recipe with the round's overrides, and with a checker in which [`check_noise`] found no mistake.
+            Recipe with the round's overrides, and with a checker in which [`check_checker`] found no mistake.
         round_index (`int`):
             The round.
         parts (`Mapping[str, Dataset]`):

@@ -1,7 +1,6 @@
 """The recipe: all settings of a game."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
@@ -9,6 +8,8 @@ from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from pvg_hf.config import fields as f
 from pvg_hf.config import sections as s
+from pvg_hf.config.noise_section import NoiseConfig, restate_rates
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, RatesConfig, VerifierConfig
 
 NOT_PUBLISHED = "(a local path, which is not published)"
 """Replaces a path on the publisher's machine in a published recipe. To continue the run, set your own path."""
@@ -42,10 +43,10 @@ class Recipe:
     split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)
     bootstrap: Annotated[s.BootstrapConfig, f.WholeGame()] = Field(default_factory=s.BootstrapConfig)
     data: s.DataConfig = Field(default_factory=s.DataConfig)
-    noise: s.NoiseConfig = Field(default_factory=s.NoiseConfig)
-    rates: s.RatesConfig = Field(default_factory=s.RatesConfig)
-    verifier: s.VerifierConfig = Field(default_factory=s.VerifierConfig)
-    prover: s.ProverConfig = Field(default_factory=s.ProverConfig)
+    noise: NoiseConfig = Field(default_factory=NoiseConfig)
+    rates: RatesConfig = Field(default_factory=RatesConfig)
+    verifier: VerifierConfig = Field(default_factory=VerifierConfig)
+    prover: ProverConfig = Field(default_factory=ProverConfig)
     stopping: s.StoppingConfig = Field(default_factory=s.StoppingConfig)
     watchdogs: s.WatchdogConfig = Field(default_factory=s.WatchdogConfig)
     mint: s.MintConfig = Field(default_factory=s.MintConfig)
@@ -80,11 +81,11 @@ class Recipe:
         return rounds
 
     @property
-    def players(self) -> dict[str, s.PlayerConfig]:
+    def players(self) -> dict[str, PlayerConfig]:
         """The sections `prover` and `verifier`, by name."""
         return {"prover": self.prover, "verifier": self.verifier}
 
-    def player(self, name: str) -> s.PlayerConfig:
+    def player(self, name: str) -> PlayerConfig:
         """Return the section of `prover` or `verifier`."""
         return self.players[name]
 
@@ -124,26 +125,18 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in override.items():
         # For a section, `{}` means its defaults; for a free mapping it means no entries.
-        clears = value == {} and key in _free_mappings()
+        clears = value == {} and key in _free_mappings(Recipe)
         is_section = isinstance(value, dict) and isinstance(merged.get(key), dict) and not clears
         # `epsilon` and `rho0`/`rho1` are two forms of the same rates; an override in one form replaces the other.
         if is_section and key == "noise":
-            merged[key] = s.restate_rates(merged[key], value)
+            merged[key] = restate_rates(merged[key], value)
         merged[key] = merge(merged[key], value) if is_section else value
     return merged
 
 
 @cache
-def _free_mappings() -> frozenset[str]:
-    """Find the keys with mappings whose names the recipe does not define, such as `prover.reward_options`."""
-    found, todo, seen = set(), [Recipe], {Recipe}
-    while todo:
-        for field in fields(todo.pop()):
-            options = [field.type, *get_args(field.type)]
-            found |= {field.name for option in options if get_origin(option) is dict}
-            sections = [
-                o for option in options for o in (option, *get_args(option)) if isinstance(o, type) and is_dataclass(o)
-            ]
-            todo += [section for section in sections if section not in seen]
-            seen.update(sections)
-    return frozenset(found)
+def _free_mappings(config: type) -> frozenset[str]:
+    """Find the keys with mappings whose names a section does not define, such as `prover.reward_options`."""
+    kinds = {name: info.annotation for name, info in config.__pydantic_fields__.items()}
+    found = [name for name, kind in kinds.items() if dict in (get_origin(kind), *map(get_origin, get_args(kind)))]
+    return frozenset(found).union(*(_free_mappings(inner) for _, inner in f.sections_of(config)))

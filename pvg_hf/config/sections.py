@@ -7,7 +7,7 @@ Each field states its unit and range; the key reference in docs/recipes.md is ge
 import re
 from dataclasses import asdict
 from math import ceil
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -31,50 +31,9 @@ from pvg_hf.config.fields import (
     WholeGame,
     section,
 )
-from pvg_hf.config.noise_section import ErrorBucketConfig, NoiseConfig, restate_rates
-from pvg_hf.config.player_sections import (
-    InvarianceConfig,
-    LoraConfig,
-    PlayerConfig,
-    PPOConfig,
-    ProverConfig,
-    RatesConfig,
-    ScoreConfig,
-    ScratchConfig,
-    SelfEvaluationConfig,
-    VerifierConfig,
-    VerifierCorrection,
-    WarmupConfig,
-)
+from pvg_hf.config.noise_section import ErrorBucketConfig
+from pvg_hf.config.player_sections import VerifierCorrection
 from pvg_hf.core.roles import Role
-
-__all__ = [
-    "ArmsConfig",
-    "BootstrapConfig",
-    "DataConfig",
-    "EvaluationConfig",
-    "HubConfig",
-    "InvarianceConfig",
-    "LoggingConfig",
-    "LoraConfig",
-    "MintConfig",
-    "NoiseConfig",
-    "PPOConfig",
-    "PlayerConfig",
-    "ProverConfig",
-    "RatesConfig",
-    "ScoreConfig",
-    "ScratchConfig",
-    "SelfEvaluationConfig",
-    "SplitConfig",
-    "StoppingConfig",
-    "SweepConfig",
-    "TaskConfig",
-    "VerifierConfig",
-    "WarmupConfig",
-    "WatchdogConfig",
-    "restate_rates",
-]
 
 WatchAction = Annotated[
     Literal["off", "alert", "stop"],
@@ -363,16 +322,13 @@ class EvaluationConfig:
 
 
 Tracker = Literal["trackio", "wandb", "tensorboard"]
-TRACKERS: tuple[Tracker, ...] = get_args(Tracker)
 
 
 @section
 class LoggingConfig:
     """Logging in addition to the run folder: trackers, completions and progress bars."""
 
-    report_to: Annotated[list[str], Decides()] = Field(
-        default_factory=list, description=f"Trackers to report to: {', '.join(f'`{name}`' for name in TRACKERS)}."
-    )
+    report_to: Annotated[list[Tracker], Decides()] = Field(default_factory=list, description="Trackers to report to.")
     project: str = Field("pvg_hf", description="Name of the project in the trackers.")
     log_completions: Annotated[bool, Sets(player="prover")] = Field(
         False, description="Keep each step's solutions as Parquet in the prover's folder."

@@ -323,7 +323,7 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
             "This recipe has a `task`, so that it is not one of a message game: play it by "
             f"`{script_command('run_rounds', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
-    mistakes = list_mistakes_of(values, MESSAGE_ADAPTER)
+    mistakes = list_mistakes_of(values, MessageRecipe)
     if mistakes:
         raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
     return MESSAGE_ADAPTER.validate_python(values)
