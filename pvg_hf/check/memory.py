@@ -1,19 +1,17 @@
 """The settings of a recipe that lower a phase's peak memory."""
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.fields import LowersMemory, marked_keys
+from pvg_hf.config.fields import LowersMemory, marks_of
 
 
 def list_memory_settings(recipe: Recipe, phase: str) -> str:
     """List the settings that lower a phase's peak memory, with their values, most effective first."""
-    marks = marked_keys(Recipe, LowersMemory)
     chosen = [
-        key
-        for key in sorted(marks, key=lambda key: marks[key].rank)
-        if phase in (marks[key].phases or (key.split(".")[0],))
-        and (recipe.prover.has_critic or not marks[key].needs_critic)
+        (key, mark)
+        for key, mark in sorted(marks_of(Recipe, LowersMemory), key=lambda pair: pair[1].rank)
+        if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
     ]
-    return "; ".join(f"`{key}` ({marks[key].change}, now {_value(recipe, key)})" for key in chosen)
+    return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
 
 
 def _value(recipe: Recipe, key: str) -> object:

@@ -154,13 +154,17 @@ class Decides(ArgumentMark):
     """Marks a key from which `pvg_hf.trainers.arguments` computes the arguments."""
 
 
-def marked_keys(config: type, kind: type[Mark]) -> dict[str, Any]:
-    """Return the keys of a section, and of the sections in it, that have a mark of one kind: the mark by `section.key`."""
-    fields_of = config.__pydantic_fields__
-    found = {name: mark for name, info in fields_of.items() for mark in info.metadata if isinstance(mark, kind)}
+def marks_of(config: type, kind: type[Mark]) -> Iterator[tuple[str, Any]]:
+    """Yield the marks of one kind in a section, and in the sections in it, each with its key as `section.key`."""
+    for name, info in config.__pydantic_fields__.items():
+        yield from ((name, mark) for mark in info.metadata if isinstance(mark, kind))
     for name, inner in sections_of(config):
-        found |= {f"{name}.{key}": mark for key, mark in marked_keys(inner, kind).items()}
-    return found
+        yield from ((f"{name}.{key}", mark) for key, mark in marks_of(inner, kind))
+
+
+def marked_keys(config: type, kind: type[Mark]) -> list[str]:
+    """Return the keys with a mark of one kind, as [`marks_of`]."""
+    return [key for key, _ in marks_of(config, kind)]
 
 
 def marked_arguments(section: type, key: str, player: str, kind: type[ArgumentMark] = ArgumentMark) -> list[str]:
