@@ -50,28 +50,20 @@ def check_task(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
 
 
 def _compare_problems(recipe: Recipe, task: Task) -> None:
-    """
-    Check that a task gives the same problems again, as resuming a run requires.
-
-    Raises:
-        ValueError: if the task, or a new instance of it, gives other problems than before.
-    """
+    """Raise a `ValueError` if a task, or a new instance of it, gives other problems than before: resuming needs the same."""
     for split in ("train", "test"):
         tables = [read_problems(source, split) for source in (task, load_recipe_task(recipe))]
         first, second = (
             [] if rows is None else rows.select_columns(list(PROBLEM_COLUMNS)).to_list() for rows in tables
         )
-        differing = [place for place, rows in enumerate(zip_longest(first, second)) if rows[0] != rows[1]]
-        if differing:
-            rows = [
-                table[differing[0]]["problem_id"] if differing[0] < len(table) else "no row"
-                for table in (first, second)
-            ]
-            raise ValueError(
-                f"`problems({split!r})` must be the same at every call, since a resumed run calls it again; row {differing[0]} of "
-                f"{len(first)} is `{rows[0]}` in one call and `{rows[1]}` in the next. Draw problems from a seeded generator "
-                "(`pvg_hf.core.seeding.derive_rng`), and not from a set's order."
-            )
+        for place, rows in enumerate(zip_longest(first, second)):
+            if rows[0] != rows[1]:
+                one, other = ("no row" if row is None else row["problem_id"] for row in rows)
+                raise ValueError(
+                    f"`problems({split!r})` must be the same at every call, since a resumed run calls it again; row {place} of "
+                    f"{len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a seeded generator "
+                    "(`pvg_hf.core.seeding.derive_rng`), and not from a set's order."
+                )
 
 
 def _check_prompts(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
@@ -83,13 +75,7 @@ def _check_prompts(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
 
 
 def _rehearse_grades(game: GameProblems) -> None:
-    """
-    Grade references and texts that are not solutions.
-
-    Raises:
-        ValueError: if a return value is not a valid grade, a reference is graded wrong (unless the task allows it), or an empty
-            solution is graded correct.
-    """
+    """Grade references and texts that are not solutions, and raise a `ValueError` at the first grade that no game can use."""
     task = game.task
     problems = [problem for part in ("verifier", "test") for problem in game.sample(part, NUM_PROBLEMS)]
     grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
@@ -129,7 +115,7 @@ def check_extensions(recipe: Recipe, signal: Callable[[str], float]) -> Iterator
 
     `signal` returns what a reward reads of a solution's grade, by name, as [`read_signal`] does.
     """
-    refused = refusals("`prover.reward`", partial(_rehearse_reward, recipe, signal))
+    refused = refusals("`prover.reward`", partial(_rehearse_reward, recipe.prover, signal))
     yield from refused
     # `auto` takes the rule of the reward, which is already refused.
     if not (refused and recipe.stopping.rule == "auto"):
@@ -137,12 +123,12 @@ def check_extensions(recipe: Recipe, signal: Callable[[str], float]) -> Iterator
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe.verifier))
 
 
-def _rehearse_reward(recipe: Recipe, signal: Callable[[str], float]) -> None:
-    rewards = _reward_synthetic(recipe.prover, signal)
+def _rehearse_reward(config: ProverConfig, signal: Callable[[str], float]) -> None:
+    rewards = _reward_synthetic(config, signal)
     num_bad = int((~rewards.isfinite()).sum())
     if num_bad:
         raise ValueError(
-            f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an answer; "
+            f"`{config.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an answer; "
             "each needs a finite reward."
         )
 

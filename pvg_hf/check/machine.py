@@ -57,13 +57,11 @@ def check_machine(recipe: Recipe) -> Iterator[str]:
 
 def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.generation`."""
-    generation = recipe.prover.generation
-    where = f"`prover.generation` is `{generation}`"
-    if not generation.startswith("vllm_"):
-        return
-    if find_spec("vllm") is None and hardware.is_here:
-        yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
-    yield from (f"{where}, and {obstacle}." for obstacle in _vllm_obstacles(recipe, hardware))
+    where = f"`prover.generation` is `{recipe.prover.generation}`"
+    if recipe.prover.generation.startswith("vllm_"):
+        if find_spec("vllm") is None and hardware.is_here:
+            yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
+        yield from (f"{where}, and {obstacle}." for obstacle in _vllm_obstacles(recipe, hardware))
 
 
 def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: bool) -> EngineChoice:
@@ -74,9 +72,8 @@ def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: 
     """
     as_vllm = replace(recipe, prover=replace(recipe.prover, generation="vllm_colocate"))
     obstacles = list(_vllm_obstacles(as_vllm, hardware))
-    if recipe.prover.lora is not None and recipe.prover.lora.target_modules != default_of(
-        LoraConfig, "target_modules"
-    ):
+    lora = recipe.prover.lora
+    if lora is not None and lora.target_modules != default_of(LoraConfig, "target_modules"):
         obstacles.append("`prover.lora.target_modules` is set, and vLLM receives merged weights")
     if not is_one_phase:
         obstacles.append("each phase needs a separate process with it (`scripts/run_phases.py`)")
@@ -104,8 +101,6 @@ def _vllm_obstacles(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     if recipe.verifier.shares_base:
         yield "`verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved"
 
-
-_LAUNCHERS = "see `recipes/accelerate/`"
 
 # FSDP settings that a game needs: accelerate's environment variable, the setting, the value, and the reason.
 _FSDP = {
@@ -147,10 +142,7 @@ def _check_fsdp() -> Iterator[str]:
     for variable, (name, needed, reason) in _FSDP.items():
         value = os.environ.get(variable, "")
         if value.lower() != needed.lower():
-            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); {_LAUNCHERS}."
-
-
-ANYBODY = "x"  # placeholder for the token's owner, whose name is requested only when a round is published
+            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
 
 
 def check_hub(recipe: Recipe) -> Iterator[str]:
@@ -168,7 +160,10 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     if hub.space and find_spec("duckdb") is None:
         yield f"`hub.space` needs the app, which is not installed: {install_extra('app')}."
     key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
-    yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
+    namespace = (
+        hub.namespace or "x"
+    )  # by default the token's owner, whose name is requested only when a round is published
+    yield from refusals(key, partial(RunRepos, namespace, hub.run_name or recipe.name))
     if get_token() is None:
         yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
     elif unfinished(recipe) and (refusal := find_token_refusal()) is not None:

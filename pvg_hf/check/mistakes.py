@@ -126,7 +126,7 @@ def _check_noise_and_trainers(
 ) -> Iterator[str]:
     """List mistakes in a round's noise, and in the trainers' settings, which take its rates."""
     parts = dict.fromkeys(recipe.players, ()) if problems is None else problems.parts
-    mistakes = check_checker(recipe)
+    mistakes = check_checker(recipe.noise.checker)
     if problems is None or recipe.noise.checker is None:
         mistakes = mistakes or check_label_rates(recipe, round_index, parts)
     elif not mistakes:

@@ -22,13 +22,7 @@ from pvg_hf.data.label_rates import Rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.trainers.arguments import (
-    PROVER_CONFIGS,
-    TrainerRun,
-    prover_arguments,
-    prover_settings,
-    recipe_keys,
-)
+from pvg_hf.trainers.arguments import PROVER_CONFIGS, TrainerRun, prover_arguments, prover_settings, recipe_keys
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER, check_same_tokens
 from pvg_hf.trainers.reward.invariance import check_batch, read_method
 
@@ -123,24 +117,20 @@ def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rate
 
 def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterator[str]:
     """List a batch that the processes cannot share evenly, or that `micro_batch_size` does not divide: TRL would drop rows."""
-    config, verifier, score = recipe.player(player), recipe.verifier, recipe.verifier.score_settings
+    config = recipe.player(player)
     if player == "prover":
-        unit, sizes = (
-            "solutions",
-            {"prompts_per_step": config.prompts_per_step, "num_generations": config.num_generations},
-        )
-    elif verifier.traits.learns_from_pairs:
-        unit, sizes = "pairs", {"pairs_per_step": verifier.pairs_per_step}
+        unit, names = "solutions", ("prompts_per_step", "num_generations")
+    elif config.traits.learns_from_pairs:
+        unit, names = "pairs", ("pairs_per_step",)
     else:
-        unit, sizes = (
-            "evaluations",
-            {"score.proofs_per_step": score.proofs_per_step, "score.num_generations": score.num_generations},
-        )
+        unit, names = "evaluations", ("score.proofs_per_step", "score.num_generations")
+    values = vars(config) | {f"score.{name}": value for name, value in vars(recipe.verifier.score_settings).items()}
+    sizes = {name: values[name] for name in names}
     rows = prod(sizes.values())
     share = rows // num_processes
     if rows % num_processes:
-        keys, values = " x ".join(f"`{player}.{key}`" for key in sizes), " x ".join(map(str, sizes.values()))
-        yield f"{keys} is {values} = {rows} {unit}, which {num_processes} processes cannot share evenly."
+        keys, factors = " x ".join(f"`{player}.{key}`" for key in sizes), " x ".join(map(str, sizes.values()))
+        yield f"{keys} is {factors} = {rows} {unit}, which {num_processes} processes cannot share evenly."
     elif player == "verifier" and config.needs_whole_steps and config.rows_at_once(share) < share:
         yield (
             f"`verifier.micro_batch_size` is {config.micro_batch_size}, and the penalty of `verifier.invariance.method` is over a "
@@ -163,14 +153,10 @@ def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterat
 def _check_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates) -> Iterator[str]:
     config, settings = recipe.prover, prover_settings(recipe, run, assumed_rates)
     refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
-    yield from refused or refusals("`prover`", partial(_make_prover_arguments, recipe, run, assumed_rates))
-
-
-def _make_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates) -> None:
-    """Build the prover's arguments, as the prover phase does, so that TRL checks them against each other."""
-    mistake = prover_arguments(recipe, run, assumed_rates=assumed_rates).find_uneven_saving()
-    if mistake is not None:
-        raise ValueError(mistake)
+    make = partial(prover_arguments, recipe, run, assumed_rates=assumed_rates)  # TRL checks them against each other
+    refused = refused or refusals("`prover`", make)
+    uneven = None if refused else make().find_uneven_saving()
+    yield from refused if uneven is None else [f"`prover`: {uneven}"]
 
 
 def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
@@ -199,12 +185,7 @@ def refused_fields(
             yield f"{mistake} has no meaning in a game ({reason}): leave it out."
         elif name not in known:
             yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is not a field of `{config_class.__name__}`. {suggest(name, known)}"
-        elif name in _RANGES and value is not None and not _is_within(value, *_RANGES[name]):
+        elif name in _RANGES and value is not None:
             least, most = _RANGES[name]
-            yield (
-                f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}, or left out; got {show_value(value)}."
-            )
-
-
-def _is_within(value: object, least: float, most: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+                yield f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}; got {show_value(value)}."

@@ -15,7 +15,7 @@ NOT_PUBLISHED = "(a local path, which is not published)"
 """Replaces a path on the publisher's machine in a published recipe. To continue the run, set your own path."""
 
 
-@s.section
+@f.section
 class Recipe:
     """A game's recipe. A file only states what differs from these defaults."""
 
