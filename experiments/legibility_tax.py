@@ -19,11 +19,11 @@ import pandas as pd
 from pydantic import Field
 
 from experiments.command import run_experiment
+from experiments.shared_phases import begin_with
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import Count, section
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
-from pvg_hf.config.side_run import SIDE_RUN
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.integrity import read_json_lines
@@ -31,6 +31,7 @@ from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.role_figures import has_failed
+from pvg_hf.experimental.attacks.attack_plan import SIDE_RUN
 from pvg_hf.experimental.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.experimental.judging.judged_texts import LegibilitySettings, add_judge_scores, test_rows
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS, RoundEvaluation
@@ -40,7 +41,6 @@ from pvg_hf.game.play import play
 from pvg_hf.run.console import ScriptParser
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.layout import JUDGING, RunFolder
-from pvg_hf.run.shared_phases import begin_with
 
 SIDES = ("game", "correctness_only", "base")
 """Provers that are compared."""

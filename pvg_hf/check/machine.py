@@ -1,18 +1,21 @@
 """Checks whether this machine, its launcher and its Hub settings can play the recipe."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
+import torch
 from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import default_of
-from pvg_hf.config.player_sections import LoraConfig, ProverConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.hub_access import find_token_refusal
 from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
@@ -22,41 +25,55 @@ from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
 
 
+def existing_folder(recipe: Recipe) -> Path:
+    """Return the run's folder, or the nearest folder above it that exists."""
+    place = RunFolder.of(recipe).root
+    return next(path for path in (place, *place.absolute().parents) if path.exists())
+
+
+def check_machine(recipe: Recipe) -> Iterator[str]:
+    """List an output folder that cannot be written to, missing or too many GPUs, and trackers that are not installed."""
+    above = existing_folder(recipe)
+    if not above.is_dir():
+        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
+    else:
+        try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
+            tempfile.TemporaryDirectory(dir=above).cleanup()
+        except OSError as err:
+            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name another folder."
+    if recipe.device == "cuda" and not torch.cuda.is_available():
+        yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
+    num_gpus = torch.cuda.device_count()
+    if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
+        yield (
+            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
+            "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
+            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
+        )
+    for name in recipe.logging.report_to:
+        if find_spec(name) is None:
+            yield f"`logging.report_to` has `{name}`, which is not installed: {install_extra('track')}."
+
+
 def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.generation`."""
-    generation = recipe.prover.generation
-    where = f"`prover.generation` is `{generation}`"
-    if generation == "continuous":
-        penalty = recipe.prover.repetition_penalty
-        if penalty != default_of(ProverConfig, "repetition_penalty"):
-            yield (
-                f"{where}, which ignores `prover.repetition_penalty`, here {penalty}: leave it out, or use `generation: "
-                "transformers`."
-            )
-    if not generation.startswith("vllm_"):
-        return
-    if find_spec("vllm") is None and hardware.is_here:
-        yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
-    yield from (f"{where}, and {obstacle}." for obstacle in _vllm_obstacles(recipe, hardware))
+    where = f"`prover.generation` is `{recipe.prover.generation}`"
+    if recipe.prover.generation.startswith("vllm_"):
+        if find_spec("vllm") is None and hardware.is_here:
+            yield f"{where}, and vLLM is not installed: {install_extra('vllm')}, or `generation: transformers`."
+        yield from (f"{where}, and {obstacle}." for obstacle in _vllm_obstacles(recipe, hardware))
 
 
 def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: bool) -> EngineChoice:
     """
-    Choose the engine of `prover.generation: auto`.
+    Choose the engine of a round's `prover.generation: auto`.
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides.
-        hardware ([`Hardware`]):
-            The machine.
-        is_one_phase (`bool`):
-            Whether the process plays a single phase, since vLLM does not release its memory before its process ends.
+    vLLM does not release its memory before its process ends, so that the process must play a single phase (`is_one_phase`).
     """
     as_vllm = replace(recipe, prover=replace(recipe.prover, generation="vllm_colocate"))
     obstacles = list(_vllm_obstacles(as_vllm, hardware))
-    if recipe.prover.lora is not None and recipe.prover.lora.target_modules != default_of(
-        LoraConfig, "target_modules"
-    ):
+    lora = recipe.prover.lora
+    if lora is not None and lora.target_modules != default_of(LoraConfig, "target_modules"):
         obstacles.append("`prover.lora.target_modules` is set, and vLLM receives merged weights")
     if not is_one_phase:
         obstacles.append("each phase needs a separate process with it (`scripts/run_phases.py`)")
@@ -84,8 +101,6 @@ def _vllm_obstacles(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     if recipe.verifier.shares_base:
         yield "`verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved"
 
-
-_LAUNCHERS = "see `recipes/accelerate/`"
 
 # FSDP settings that a game needs: accelerate's environment variable, the setting, the value, and the reason.
 _FSDP = {
@@ -127,10 +142,7 @@ def _check_fsdp() -> Iterator[str]:
     for variable, (name, needed, reason) in _FSDP.items():
         value = os.environ.get(variable, "")
         if value.lower() != needed.lower():
-            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); {_LAUNCHERS}."
-
-
-ANYBODY = "x"  # placeholder for the token's owner, whose name is requested only when a round is published
+            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
 
 
 def check_hub(recipe: Recipe) -> Iterator[str]:
@@ -148,7 +160,10 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     if hub.space and find_spec("duckdb") is None:
         yield f"`hub.space` needs the app, which is not installed: {install_extra('app')}."
     key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
-    yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
+    namespace = (
+        hub.namespace or "x"
+    )  # by default the token's owner, whose name is requested only when a round is published
+    yield from refusals(key, partial(RunRepos, namespace, hub.run_name or recipe.name))
     if get_token() is None:
         yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
     elif unfinished(recipe) and (refusal := find_token_refusal()) is not None:

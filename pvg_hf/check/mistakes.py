@@ -1,69 +1,35 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
-import os
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
-import torch
-
+from pvg_hf.check.contradictions import check_contradictions, check_corrections
 from pvg_hf.check.custom_code import check_extensions, check_task, read_signal
 from pvg_hf.check.disk import disk_bytes
-from pvg_hf.check.loading import check_player, check_shared_base, check_warmup_lengths
-from pvg_hf.check.machine import check_generation, check_hub, check_sharding
-from pvg_hf.check.noise_settings import check_checker_settings, check_label_rates, check_noise
+from pvg_hf.check.loading import check_player, check_shared_type
+from pvg_hf.check.machine import check_generation, check_hub, check_machine, check_sharding, existing_folder
+from pvg_hf.check.noise_settings import check_checker, check_checker_settings, check_label_rates
 from pvg_hf.check.refusals import refusals
 from pvg_hf.check.trainer_settings import (
-    check_corrections,
     check_critic,
     check_invariance_settings,
     check_num_prompts,
     check_prover_trainer,
-    check_self_evaluation,
-    check_stop_rule,
-    check_warmups,
 )
 from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.config import Recipe, RecipeError
-from pvg_hf.config.sections import TRACKERS
+from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.core.hub_access import find_dataset_refusal
-from pvg_hf.core.project import install_extra
 from pvg_hf.core.units import show_bytes
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.run.environment import script_line
-from pvg_hf.run.layout import RunFolder
-from pvg_hf.tasks.base import Problem
-
-# Sections that hold for the whole game, so that a single round cannot override them.
-GAME_WIDE_SECTIONS = (
-    "name",
-    "seed",
-    "num_rounds",
-    "output_dir",
-    "device",
-    "resume_from_hub",
-    "split",
-    "bootstrap",
-    "hub",
-    "sweep",
-    "arms",
-    "attack",
-    "rounds",
-)
 
 _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture of all earlier ones
-
-GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
-
-ROUND_TASK_KEYS = ("sneaky_sees", "honest_source")
-"""The only keys of `task` that a single round can override."""
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
@@ -102,21 +68,20 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         `list[str]`: all mistakes; empty if there are none.
     """
     hardware = hardware or Hardware.here(recipe.device)
-    mistakes = list(_check_machine(recipe)) if hardware.is_here else []
-    mistakes += [*_check_trackers(recipe, hardware), *check_hub(recipe)]
-    mistakes += [*_check_overrides(recipe), *_check_shown_solutions(recipe)]
-    mistakes += check_warmups(recipe, hardware.num_processes)
+    mistakes = list(check_machine(recipe)) if hardware.is_here else []
+    mistakes += [*check_hub(recipe), *_check_overrides(recipe), *_check_shown_solutions(recipe)]
     if problems is not None:
-        of_task = list(check_task(recipe, problems))
-        mistakes += [*of_task, *_check_import(recipe, problems)]
-        mistakes += [] if of_task else check_warmup_lengths(recipe, problems)
+        mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)]
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""
+        of_round = recipe.for_round(round_index)
+        # Rounds without overrides have equal sections, so that one of them is enough.
+        is_new = round_index in recipe.rounds or all(earlier in recipe.rounds for earlier in range(round_index))
         found = [
-            *_check_settings(recipe, round_index, problems, hardware),
-            *_check_sequence(recipe, round_index, hardware, refused),
+            *(_check_settings(of_round, round_index, problems, hardware) if is_new else ()),
+            *_check_sequence(recipe, of_round, round_index, refused),
         ]
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
@@ -141,28 +106,19 @@ def _check_settings(
     recipe: Recipe, round_index: int, problems: GameProblems | None, hardware: Hardware
 ) -> Iterator[str]:
     """List mistakes in a round's sections."""
-    # Rounds without overrides have equal sections, so that one of them is enough.
-    if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
-        return
-    of_round = recipe.for_round(round_index)
-    yield from check_player(of_round, "prover", hardware, problems)
-    yield from check_player(of_round, "verifier", hardware, problems)
-    yield from check_shared_base(of_round, hardware)
-    yield from check_generation(of_round, hardware)
-    yield from check_sharding(of_round)
-    yield from check_critic(of_round, hardware)
-    yield from check_stop_rule(of_round)
-    yield from check_extensions(of_round, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
-    yield from check_self_evaluation(of_round)
+    yield from check_player(recipe, "prover", hardware, problems)
+    yield from check_player(recipe, "verifier", hardware, problems)
+    yield from check_contradictions(recipe)
+    yield from check_shared_type(recipe, hardware)
+    yield from check_generation(recipe, hardware)
+    yield from check_sharding(recipe)
+    yield from check_critic(recipe, hardware)
+    yield from check_extensions(recipe, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
     if problems is not None:
-        yield from refusals("`task`", partial(problems.for_round, of_round))
-        yield from _check_with_problems(of_round, problems)
-    yield from _check_noise_and_trainers(of_round, round_index, problems, hardware)
-
-
-def _check_with_problems(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
-    yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
-    yield from VERIFIER_CHECKS[recipe.verifier.kind].check_task(recipe, problems.task)
+        yield from refusals("`task`", partial(problems.for_round, recipe))
+        yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
+        yield from VERIFIER_CHECKS[recipe.verifier.kind].check_task(recipe, problems.task)
+    yield from _check_noise_and_trainers(recipe, round_index, problems, hardware)
 
 
 def _check_noise_and_trainers(
@@ -170,54 +126,28 @@ def _check_noise_and_trainers(
 ) -> Iterator[str]:
     """List mistakes in a round's noise, and in the trainers' settings, which take its rates."""
     parts = dict.fromkeys(recipe.players, ()) if problems is None else problems.parts
-    mistakes = list(check_noise(recipe))
+    mistakes = check_checker(recipe.noise.checker)
     if problems is None or recipe.noise.checker is None:
         mistakes = mistakes or check_label_rates(recipe, round_index, parts)
     elif not mistakes:
         mistakes = list(check_checker_settings(recipe, round_index, problems.parts))
-    if not (mistakes and recipe.noise.checker):  # the trainer's settings need the checker's rates
-        provers_rates = stated_rates(recipe, round_index, "prover", parts["prover"])
-        yield from check_prover_trainer(recipe, hardware, provers_rates)
-    yield from mistakes or _check_learning(recipe, round_index, parts, hardware)
-
-
-def _check_learning(
-    recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]], hardware: Hardware
-) -> Iterator[str]:
-    """List mistakes in the corrections and the verifier's trainer, given noise without mistakes."""
-    assumed = {player: stated_rates(recipe, round_index, player, problems[player]) for player in recipe.players}
+    yield from mistakes
+    if mistakes and recipe.noise.checker:  # the trainers' settings need the checker's rates
+        return
+    assumed = {player: stated_rates(recipe, round_index, player, parts[player]) for player in recipe.players}
+    yield from check_prover_trainer(recipe, hardware, assumed["prover"])
+    if mistakes:
+        return
     yield from check_corrections(recipe, assumed)
-    caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
+    caused = label_rates(recipe, round_index, "verifier", parts["verifier"])
     checks = VERIFIER_CHECKS[recipe.verifier.kind]
     yield from checks.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
-
-
-def _check_machine(recipe: Recipe) -> Iterator[str]:
-    place = RunFolder.of(recipe).root
-    above = next(path for path in (place, *place.absolute().parents) if path.exists())
-    if not above.is_dir():
-        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
-    else:
-        try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
-            tempfile.TemporaryDirectory(dir=above).cleanup()
-        except OSError as err:
-            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name another folder."
-    if recipe.device == "cuda" and not torch.cuda.is_available():
-        yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
-    num_gpus = torch.cuda.device_count()
-    if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
-        yield (
-            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
-            "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
-            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
-        )
 
 
 def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
     """List a mistake if the disk of the run's folder has less free space than the run will take."""
     needed = disk_bytes(recipe, problems, hardware)
-    place = RunFolder.of(recipe).root
-    free = shutil.disk_usage(next(path for path in (place, *place.absolute().parents) if path.exists())).free
+    free = shutil.disk_usage(existing_folder(recipe)).free
     if needed is not None and needed > free:
         yield (
             f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
@@ -226,26 +156,11 @@ def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> I
         )
 
 
-def _check_trackers(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
-    for name in recipe.logging.report_to:
-        if name not in TRACKERS:
-            yield f"`logging.report_to` has `{name}`; known are {', '.join(TRACKERS)}."
-        elif find_spec(name) is None and hardware.is_here:
-            yield f"`logging.report_to` has `{name}`, which is not installed: {install_extra('track')}."
-
-
 def _check_overrides(recipe: Recipe) -> Iterator[str]:
-    for round_index, sections in recipe.rounds.items():
-        fixed = [name for name in GAME_WIDE_SECTIONS if name in sections]
-        fixed += [
-            f"{player}.{name}"
-            for player in ("prover", "verifier")
-            for name in GAME_WIDE_PLAYER_KEYS
-            if name in (sections.get(player) or {})
-        ]
-        fixed += [f"task.{name}" for name in sections.get("task") or {} if name not in ROUND_TASK_KEYS]
-        for name in fixed:
-            yield f"`rounds.{round_index}` overrides `{name}`, which holds for the whole game; set it at the top level."
+    for round_index, override in recipe.rounds.items():
+        for key in marked_keys(Recipe, WholeGame):
+            if without_keys(override, [key]) != override:
+                yield f"`rounds.{round_index}` overrides `{key}`, which holds for the whole game; set it at the top level."
 
 
 def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:
@@ -274,21 +189,20 @@ def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:
     )
 
 
-def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refused: set[str]) -> Iterator[str]:
+def _check_sequence(recipe: Recipe, of_round: Recipe, round_index: int, refused: set[str]) -> Iterator[str]:
     """
     List mistakes that depend on the round's place in the game: its mixture of earlier rounds, and its initial weights.
 
     A custom mixture that fails is added to `refused`, and is not reported again in later rounds.
     """
-    data = recipe.for_round(round_index).data
-    weigh = partial(weights_for, data, round_index)
-    unweighable = refusals("`data.mixture`", weigh)
-    if unweighable and ":" in data.mixture:
-        unweighable = [] if data.mixture in refused else unweighable
-        refused.add(data.mixture)
-    yield from unweighable or check_invariance_settings(recipe.for_round(round_index), round_index)
+    mixture = of_round.data.mixture
+    unweighable = refusals("`data.mixture`", partial(weights_for, of_round.data, round_index))
+    if unweighable and ":" in mixture:
+        unweighable = [] if mixture in refused else unweighable
+        refused.add(mixture)
+    yield from unweighable or check_invariance_settings(of_round, round_index)
     if round_index > 0:
-        yield from _check_continuation(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
+        yield from _check_continuation(recipe.for_round(round_index - 1), of_round, round_index)
 
 
 def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Checks that the noise of a recipe is consistent, and that its checker works."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 
@@ -14,45 +15,13 @@ from pvg_hf.data.label_rates import label_rates
 from pvg_hf.noise.error_buckets import FEATURES, conditions_of, meets
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
-from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.tasks.base import Problem
 
 
-def check_noise(recipe: Recipe) -> Iterator[str]:
-    """List mistakes in `noise` that can be found without the task's problems."""
-    noise, correction = recipe.noise, recipe.verifier.correction
-    if noise.soft_labels and correction != "none":
-        yield (
-            f"`verifier.correction` is `{correction}` together with `noise.soft_labels`, which already average over the noise "
-            "and leave nothing to correct: set only one of the two."
-        )
-    yield from _check_observed(recipe)
-    if noise.checker is not None:
-        yield from refusals("`noise.checker`", partial(make_routes, noise.checker))
-        yield from refusals("`noise.checker.command`", partial(make_base, noise.checker))
-
-
-def _check_observed(recipe: Recipe) -> Iterator[str]:
-    """List settings by which a run with `stopping.labels: observed` would decide by the truth."""
-    noise, watchdogs = recipe.noise, recipe.watchdogs
-    if recipe.stopping.labels != "observed":
-        return
-    if noise.flips_in_training:
-        yield (
-            f"`stopping.labels` is `observed`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` labels are "
-            "flipped in the verifier's training only, and held-out solutions have no observed label: take `clean`, or labels that "
-            "are flipped once."
-        )
-    if watchdogs.false_positives == "stop":
-        yield (
-            "`stopping.labels` is `observed`, but `watchdogs.false_positives: stop` ends a phase by the truth, since it counts wrong "
-            "solutions that are accepted: take `alert` or `off`, or `labels: clean`."
-        )
-    if watchdogs.collapse_recovery == "supervised":
-        yield (
-            "`stopping.labels` is `observed`, but `watchdogs.collapse_recovery: supervised` trains on solutions that are wrong by the "
-            "truth: take another recovery, or `labels: clean`."
-        )
+def check_checker(checker: CheckerConfig | None) -> list[str]:
+    """List mistakes in `noise.checker` that can be found without the task's problems."""
+    tries = {} if checker is None else {"`noise.checker`": make_routes, "`noise.checker.command`": make_base}
+    return [mistake for where, make in tries.items() for mistake in refusals(where, partial(make, checker))]
 
 
 def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
@@ -65,15 +34,9 @@ def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, I
 
 def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
     """
-    List mistakes in `noise.checker` on the task's problems, including verdicts of a custom checker on a few solutions.
+    List mistakes in `noise.checker` on the task's problems by part, with verdicts of a custom checker on a few solutions.
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides, and with a checker in which [`check_noise`] found no mistake.
-        round_index (`int`):
-            The round.
-        parts (`Mapping[str, Dataset]`):
-            The problems by part of the split.
+    [`check_checker`] must have found no mistake.
     """
     checker = recipe.noise.checker
     routes = make_routes(checker)
@@ -84,12 +47,7 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
 
 
 def _check_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
-    """
-    Check that the checker's budgets cover a call.
-
-    Raises:
-        ValueError: if a budget does not cover the cheapest first call.
-    """
+    """Raise a `ValueError` if a budget of the checker does not cover the cheapest first call."""
     budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
     if not budgets:
         return
@@ -114,16 +72,19 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
     if unknown:
         return
     if routes.critical is not None and routes.critical.is_column:
-        yield from _check_critical(parts["verifier"], routes.critical.column)
+        column = routes.critical.column
+        kind = str(parts["verifier"].features.arrow_schema.field(column).type)
+        if kind != "bool":
+            yield (
+                f"`noise.checker.critical` is the column `{column}`, whose values are not true or false but `{kind}`: compare it with a "
+                "value, as in `difficulty >= 5`."
+            )
     if routes.slice_by is None:
         return
     values = sorted({str(value) for part in parts.values() for value in part.unique(routes.slice_by)})
     for name in routes.slices:
         if name not in values:
-            yield (
-                f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. "
-                f"{suggest(name, values)}"
-            )
+            yield f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. {suggest(name, values)}"
 
 
 def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
@@ -139,41 +100,27 @@ def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> It
     yield from dict.fromkeys(mistake for attempt in tries for mistake in refusals(where, attempt))
 
 
-def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
-    kind = str(problems.features.arrow_schema.field(column).type)
-    if kind != "bool":
-        yield (
-            f"`noise.checker.critical` is the column `{column}`, whose values are neither true nor false but "
-            f"`{kind}`, so that all that are not 0 or empty would be critical. Compare it with a value, as in "
-            "`difficulty >= 5`."
-        )
-
-
 def _check_base(config: CheckerConfig, problems: Dataset, budget_seconds: float) -> Iterator[str]:
-    """Ask a custom checker about a few solutions, as the game would."""
-    base = make_base(config)
+    """
+    Ask a custom checker about a few solutions, as the game would, and list the first mistake, if any.
+
+    It must decide on a reference, and verdicts must be booleans.
+    """
+    base, problem = make_base(config), problems[0]
     if base is None:
         return
-    try:
-        yield from _ask_base(base, problems, budget_seconds)
-    finally:
-        base.close()
-
-
-def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> Iterator[str]:
-    """List the first mistake, if any: the checker must decide on a reference, and verdicts must be booleans."""
-    problem = problems[0]
-    for asked, solution in _solutions_to_ask(problems):
-        where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
-        try:
-            verdict = base.ask(problem, solution, budget_seconds)
-        except ExtensionError as err:
-            yield f"{where} gives no verdict: {err}"
-            return
-        if solution == problem["reference"] and verdict.passed is None:
-            reason = f"does not finish within {budget_seconds:g} s."
-            yield f"{where} {reason if verdict.error is None else f'ends with an error: {verdict.error}'}"
-            return
+    with closing(base):
+        for asked, solution in _solutions_to_ask(problems):
+            where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
+            try:
+                verdict = base.ask(problem, solution, budget_seconds)
+            except ExtensionError as err:
+                yield f"{where} gives no verdict: {err}"
+                return
+            if solution == problem["reference"] and verdict.passed is None:
+                reason = f"does not finish within {budget_seconds:g} s."
+                yield f"{where} {reason if verdict.error is None else f'ends with an error: {verdict.error}'}"
+                return
 
 
 def _solutions_to_ask(problems: Dataset) -> Iterator[tuple[str, str]]:

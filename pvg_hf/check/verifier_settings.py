@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pvg_hf.check.refusals import refusals
-from pvg_hf.check.trainer_settings import ANYWHERE, check_micro_batch, refused_fields
+from pvg_hf.check.trainer_settings import ANYWHERE, check_batch_sizes, refused_fields
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.config.sections import DataConfig
@@ -48,14 +48,7 @@ class PairChecks:
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
-        if recipe.verifier.pairs_per_step % hardware.num_processes:
-            yield (
-                f"`verifier.pairs_per_step` is {recipe.verifier.pairs_per_step}, the pairs of all processes, which "
-                f"{hardware.num_processes} processes cannot share evenly; take a multiple of {hardware.num_processes}."
-            )
-            return
-        share = recipe.verifier.pairs_per_step // hardware.num_processes
-        uneven = list(check_micro_batch("verifier", recipe.verifier, share, "pairs"))
+        uneven = list(check_batch_sizes(recipe, "verifier", hardware.num_processes))
         if uneven:
             yield from uneven
             return
@@ -106,19 +99,11 @@ class ScoreChecks:
                 "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of the pool's "
                 "labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`)."
             )
-        run = TrainerRun(ANYWHERE, hardware)
-        score = config.score_settings
-        if score.proofs_per_step * score.num_generations % hardware.num_processes:
-            yield (
-                f"`verifier.score.proofs_per_step` x `num_generations` = {score.proofs_per_step} x {score.num_generations} "
-                f"evaluations cannot be shared evenly by {hardware.num_processes} processes."
-            )
-            return
-        share = score.proofs_per_step * score.num_generations // hardware.num_processes
-        uneven = list(check_micro_batch("verifier", config, share, "evaluations"))
+        uneven = list(check_batch_sizes(recipe, "verifier", hardware.num_processes))
         if uneven:
             yield from uneven
             return
+        run = TrainerRun(ANYWHERE, hardware)
         settings = score_settings(config, run)
         refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
         yield from refused or refusals("`verifier`", partial(_make_score_arguments, config, run))

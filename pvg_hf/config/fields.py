@@ -1,8 +1,10 @@
-"""Decorators and types for the sections of a recipe, and checks of single values against a section's fields."""
+"""Decorators, types and marks for the sections of a recipe, and checks of single values against a section's fields."""
 
 import os
 import re
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_args
 
@@ -76,9 +78,61 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class ArgumentMark:
+class Mark:
+    """A fact about a key of a recipe, in the metadata of the key's type."""
+
+
+class MayChange(Mark):
+    """Marks a key that may change when a run is resumed: no random draw and no gradient depends on it."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(core_schema), MAY_CHANGE: True}
+
+
+MAY_CHANGE = "x-may-change-on-resume"
+"""Property of such a key in the JSON schema."""
+
+
+class NamesCode(Mark):
+    """Marks a key that can name a module or a command, or the environment variables that a command sees."""
+
+
+class WholeGame(Mark):
+    """Marks a key that holds for the whole game, so that no round can override it."""
+
+
+class AfterBootstrap(Mark):
     """
-    Marks a key of the recipe with the trainer arguments that it sets.
+    Marks a key without influence on the results of warm-up and bootstrap. In `verifier` it takes effect in the verifier's
+    phase, elsewhere not before the first prover phase.
+    """
+
+
+@plain_dataclass(frozen=True)
+class LowersMemory(Mark):
+    """
+    Marks a key that lowers the peak memory of phases.
+
+    Args:
+        change (`str`):
+            The change of its value, e.g. `lower`.
+        rank (`int`):
+            Its place among the keys of a phase, the most effective first, for a phase typical of the GSM8K recipes.
+        phases (`tuple[str, ...]`, *optional*):
+            The phases; by default the one with the name of the key's player.
+        needs_critic (`bool`, defaults to `False`):
+            Whether it only does so if the prover has a critic.
+    """
+
+    change: str
+    rank: int
+    phases: tuple[str, ...] = ()
+    needs_critic: bool = False
+
+
+class ArgumentMark(Mark):
+    """
+    Marks a key with the trainer arguments that it sets.
 
     Args:
         *arguments (`str`):
@@ -100,10 +154,41 @@ class Decides(ArgumentMark):
     """Marks a key from which `pvg_hf.trainers.arguments` computes the arguments."""
 
 
+def marks_of(config: type, kind: type[Mark]) -> Iterator[tuple[str, Any]]:
+    """Yield the marks of one kind in a section, and in the sections in it, each with its key as `section.key`."""
+    for name, info in config.__pydantic_fields__.items():
+        yield from ((name, mark) for mark in info.metadata if isinstance(mark, kind))
+    for name, inner in sections_of(config):
+        yield from ((f"{name}.{key}", mark) for key, mark in marks_of(inner, kind))
+
+
+def marked_keys(config: type, kind: type[Mark]) -> list[str]:
+    """Return the keys with a mark of one kind, as [`marks_of`]."""
+    return [key for key, _ in marks_of(config, kind)]
+
+
 def marked_arguments(section: type, key: str, player: str, kind: type[ArgumentMark] = ArgumentMark) -> list[str]:
     """Return the arguments of a player's trainer that a key is marked with, by all marks or those of one kind."""
     marks = [mark for mark in section.__pydantic_fields__[key].metadata if isinstance(mark, kind)]
     return [name for mark in marks if mark.player in (None, player) for name in mark.arguments or (key,)]
+
+
+def sections_of(config: type) -> Iterator[tuple[str, type]]:
+    """Yield the keys of a section that are sections themselves, or a mapping or list of them, with their classes."""
+    for name, info in config.__pydantic_fields__.items():
+        options = (info.annotation, *get_args(info.annotation))
+        yield from [(name, one) for one in options if isinstance(one, type) and is_dataclass(one)][:1]
+
+
+def without_keys(values: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Return nested mappings without some keys, which are given as `section.key`."""
+    for key in keys:
+        name, _, rest = key.partition(".")
+        if not rest:
+            values = {other: value for other, value in values.items() if other != name}
+        elif isinstance(values.get(name), dict):
+            values = {**values, name: without_keys(values[name], [rest])}
+    return values
 
 
 def check_option(section: type, key: str, value: object, *, name: str | None = None) -> None:

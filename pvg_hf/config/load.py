@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import date
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from pvg_hf.config.fields import sections_of
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
 from pvg_hf.core.commands import script_command
@@ -195,12 +198,15 @@ def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
     if odd:
         yield from odd
         return
-    of_game = _errors(values, RECIPE_ADAPTER)
-    yield from (_describe(error) for error in of_game)
+    of_game = _errors(values, Recipe)
+    yield from (_describe(error, Recipe) for error in of_game)
+    # A round inherits the mistakes of the whole game; report only those that its override states or causes.
+    known = [(error["loc"], error["msg"]) for error in of_game]
     rounds = values.get("rounds")
     for round_index, override in rounds.items() if isinstance(rounds, dict) else ():
-        if isinstance(override, dict):
-            yield from _mistakes_of_round(values, of_game, round_index, override)
+        for error in _errors(values_of_round(values, override), Recipe) if isinstance(override, dict) else ():
+            if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
+                yield _describe(error, Recipe, ["rounds", str(round_index)])
 
 
 def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None = None) -> Iterator[str]:
@@ -219,28 +225,22 @@ def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None
         yield f"- `{'.'.join(place)}`: must be a number that fits into 64 bits (got {show_value(values)})."
 
 
-def _mistakes_of_round(
-    values: dict[str, Any], of_game: list[ErrorDetails], round_index: object, override: dict[str, Any]
-) -> Iterator[str]:
-    """Yield the mistakes of a round, except those inherited from the whole game."""
-    # A round inherits the mistakes of the whole game; report only those that its override states or causes.
-    known = [(error["loc"], error["msg"]) for error in of_game]
-    for error in _errors(values_of_round(values, override), RECIPE_ADAPTER):
-        if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
-            yield _describe(error, ["rounds", str(round_index)])
-
-
-def list_mistakes_of(values: dict[str, Any], adapter: TypeAdapter) -> list[str]:
+def list_mistakes_of(values: dict[str, Any], config: type) -> list[str]:
     """Return a line for each mistake in the values of a recipe of any kind, e.g. that of the message game."""
-    return list(_odd_numbers(values)) or [_describe(error, adapter=adapter) for error in _errors(values, adapter)]
+    return list(_odd_numbers(values)) or [_describe(error, config) for error in _errors(values, config)]
 
 
-def _errors(values: dict[str, Any], adapter: TypeAdapter) -> list[ErrorDetails]:
+def _errors(values: dict[str, Any], config: type) -> list[ErrorDetails]:
     try:
-        adapter.validate_python(values)
+        _adapter(config).validate_python(values)
     except ValidationError as err:
         return err.errors()
     return []
+
+
+@cache
+def _adapter(config: type) -> TypeAdapter:
+    return TypeAdapter(config)
 
 
 def _is_stated(location: Iterable[int | str], values: Any) -> bool:
@@ -254,11 +254,14 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
     return not isinstance(values, dict)
 
 
-def _describe(error: ErrorDetails, place: Sequence[str] = (), adapter: TypeAdapter = RECIPE_ADAPTER) -> str:
-    """Format one of pydantic's errors as a line, for a recipe nested at `place`."""
+def _describe(error: ErrorDetails, config: type, place: Sequence[str] = ()) -> str:
+    """Format one of pydantic's errors as a line, for a section nested at `place`."""
     location = [cut_to_line(str(part)) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"- {_describe_unknown_key(location, place, adapter)}"
+        *sections, key = location
+        within = ".".join([*place, *sections])
+        where = f" in section `{within}`" if within else ""
+        return f"- Unknown key `{key}`{where}. {suggest(key, known_keys(sections, config))}"
     message = cut_to_line(_explain(error), 600)
     shown = "" if isinstance(error["input"], dict) else f" (got {show_value(error['input'])})"
     return f"- `{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
@@ -279,27 +282,8 @@ def _explain(error: ErrorDetails) -> str:
     return error["msg"].removeprefix("Value error, ").removesuffix(".")
 
 
-def _describe_unknown_key(location: list[str], place: Sequence[str], adapter: TypeAdapter) -> str:
-    *sections, key = location
-    within = ".".join([*place, *sections])
-    where = f" in section `{within}`" if within else ""
-    return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections, adapter))}"
-
-
-def known_keys(sections: list[str], adapter: TypeAdapter = RECIPE_ADAPTER) -> list[str]:
-    """List the keys of a (nested) section, from the JSON schema."""
-    schema = adapter.json_schema()
-    node: Mapping[str, Any] = schema
+def known_keys(sections: Iterable[str], config: type = Recipe) -> list[str]:
+    """List the keys of a nested section. Places in a list, and names in a mapping, are passed over."""
     for name in sections:
-        node = _child_schema(node, name)
-        options = [node, *node.get("anyOf", [])]
-        reference = next((option["$ref"] for option in options if "$ref" in option), None)
-        if reference is not None:
-            node = schema["$defs"][reference.rsplit("/", 1)[-1]]
-    return list(node.get("properties", {}))
-
-
-def _child_schema(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the schema of a name in a section, or in a mapping of sections."""
-    of_mapping = node.get("additionalProperties")
-    return node.get("properties", {}).get(name, of_mapping if isinstance(of_mapping, dict) else {})
+        config = dict(sections_of(config)).get(name, config)
+    return [field.name for field in fields(config)]

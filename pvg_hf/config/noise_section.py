@@ -7,22 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from pvg_hf.config.fields import (
-    AtLeastTwo,
-    Count,
-    CountOrZero,
-    Decides,
-    FlipRate,
-    NonNegative,
-    Positive,
-    Repeats,
-    Sets,
-    Share,
-    check_option,
-    section,
-    stated_values,
-    value_section,
-)
+from pvg_hf.config import fields as f
 
 Policy = Literal["on_failure", "on_timeout", "always", "never"]
 
@@ -56,7 +41,7 @@ def _describe_tier(tier: str) -> str:
     return f"{defaults['budget_seconds']} s, cost {defaults['cost']}."
 
 
-@value_section
+@f.value_section
 class Duration:
     """Duration of an injected timeout, at most the tier's time budget."""
 
@@ -64,15 +49,15 @@ class Duration:
         "fixed",
         description="`fixed` takes `ms`, `uniform` takes `min_ms` and `max_ms`, `exponential` takes `mean_ms`.",
     )
-    ms: NonNegative | None = Field(None, description="For `fixed`: milliseconds.")
-    min_ms: NonNegative | None = Field(None, description="For `uniform`: minimum.")
-    max_ms: NonNegative | None = Field(None, description="For `uniform`: maximum.")
-    mean_ms: NonNegative | None = Field(None, description="For `exponential`: mean.")
+    ms: f.NonNegative | None = Field(None, description="For `fixed`: milliseconds.")
+    min_ms: f.NonNegative | None = Field(None, description="For `uniform`: minimum.")
+    max_ms: f.NonNegative | None = Field(None, description="For `uniform`: maximum.")
+    mean_ms: f.NonNegative | None = Field(None, description="For `exponential`: mean.")
 
     @model_validator(mode="after")
     def _check(self) -> "Duration":
         wanted = {"fixed": ("ms",), "uniform": ("min_ms", "max_ms"), "exponential": ("mean_ms",)}[self.kind]
-        given = [name for name in stated_values(self) if name != "kind"]
+        given = [name for name in f.stated_values(self) if name != "kind"]
         if sorted(given) != sorted(wanted):
             raise ValueError(f"`{self.kind}` takes `{'` and `'.join(wanted)}`; got {given}")
         if self.kind == "uniform" and self.min_ms > self.max_ms:
@@ -102,29 +87,31 @@ class Duration:
         return share_below * (low + high) / 2 + (1 - share_below) * high
 
 
-@section
+@f.section
 class TierConfig:
     """Differences from a tier's defaults."""
 
-    timeout: FlipRate | None = Field(None, description=_with_defaults("Share of all calls that time out", "timeout"))
-    spurious_fail: FlipRate | None = Field(
+    timeout: f.FlipRate | None = Field(None, description=_with_defaults("Share of all calls that time out", "timeout"))
+    spurious_fail: f.FlipRate | None = Field(
         None,
         description=_with_defaults("Share of the calls about correct solutions that reject them", "spurious_fail"),
     )
-    spurious_pass: FlipRate | None = Field(
+    spurious_pass: f.FlipRate | None = Field(
         None,
         description=_with_defaults("Share of the calls about incorrect solutions that accept them", "spurious_pass"),
     )
-    budget_seconds: Positive | None = Field(
+    budget_seconds: f.Positive | None = Field(
         None, description=_with_defaults("Time limit of a call, in seconds", "budget_seconds")
     )
-    cost: Positive | None = Field(None, description=_with_defaults("Cost of a call, in the unit of `budget`", "cost"))
+    cost: f.Positive | None = Field(
+        None, description=_with_defaults("Cost of a call, in the unit of `budget`", "cost")
+    )
     timeout_duration: Duration | None = Field(
         None, description="Duration of an injected timeout; the whole time budget by default."
     )
 
 
-@section
+@f.section
 class TiersConfig:
     """The tiers, from the fastest to the most careful one."""
 
@@ -133,27 +120,27 @@ class TiersConfig:
     slow_precise: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("slow_precise"))
 
 
-@section
+@f.section
 class SliceConfig:
     """Differences for the problems of one slice; its `tiers` have the keys of `noise.checker.tiers`."""
 
     noise_enabled: bool | None = Field(None, description="Whether noise is injected.")
     tier: TierName | None = Field(None, description="The tier that is called first.")
     escalation_policy: Policy | None = Field(None, description="When the next tier is called.")
-    max_attempts: Repeats | None = Field(None, description="Maximum number of calls per solution.")
+    max_attempts: f.Repeats | None = Field(None, description="Maximum number of calls per solution.")
     tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers of all slices.")
 
 
-@section
+@f.section
 class BudgetConfig:
     """Limits on the cost of the checker's calls. A call over budget is not made, and the solution gets no label."""
 
-    per_solution: Positive | None = Field(None, description="For all calls for one solution.")
-    per_round: Positive | None = Field(
+    per_solution: f.Positive | None = Field(None, description="For all calls for one solution.")
+    per_round: f.Positive | None = Field(
         None,
         description="For all calls of a round, in the order of the game: those in the prover's training come first.",
     )
-    total: Positive | None = Field(None, description="For all calls of the game.")
+    total: f.Positive | None = Field(None, description="For all calls of the game.")
 
 
 _OPERANDS = {
@@ -164,7 +151,7 @@ _OPERANDS = {
 COMPARES_NUMBERS = ("lt", "le", "gt", "ge", "between")
 
 
-@section
+@f.section
 class ErrorBucketConfig:
     """Solutions with error rates of their own."""
 
@@ -173,8 +160,8 @@ class ErrorBucketConfig:
         description="Which solutions: `{path: rel_error, op: lt, value: 0.1}`, or `{all: [...]}` or `{any: [...]}` of such; "
         "docs/noise.md lists paths and operations.",
     )
-    TPR: Share | None = Field(None, description="P(accepted | correct) of these solutions.")
-    FPR: Share | None = Field(None, description="P(accepted | incorrect) of these solutions.")
+    TPR: f.Share | None = Field(None, description="P(accepted | correct) of these solutions.")
+    FPR: f.Share | None = Field(None, description="P(accepted | incorrect) of these solutions.")
 
     @model_validator(mode="after")
     def _check(self) -> "ErrorBucketConfig":
@@ -182,15 +169,15 @@ class ErrorBucketConfig:
         return self
 
 
-@section
+@f.section
 class ErrorsConfig:
     """
     Systematic errors of a checker, as the section `mixup` of the study "Delay, Plateau, or Collapse" (arXiv 2605.02909)
     states them.
     """
 
-    TPR: Share = Field(1.0, description="P(accepted | correct) of solutions in no bucket.")
-    FPR: Share = Field(0.0, description="P(accepted | incorrect) of solutions in no bucket.")
+    TPR: f.Share = Field(1.0, description="P(accepted | correct) of solutions in no bucket.")
+    FPR: f.Share = Field(0.0, description="P(accepted | incorrect) of solutions in no bucket.")
     strategy: Literal["uniform", "targeted"] = Field(
         "targeted", description="`targeted` uses the buckets, `uniform` has one pair of rates for all solutions."
     )
@@ -258,21 +245,21 @@ def _check_operand(op: str, operand: str, value: object) -> None:
             raise ValueError(f"`value` is no regular expression: {err}") from err
 
 
-@section
+@f.section
 class CheckerConfig:
     """A checker that errs, instead of labels that flip."""
 
-    base: str = Field(
+    base: Annotated[str, f.NamesCode()] = Field(
         "grade",
         description="Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function "
         "`(problem, solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
     )
-    command: list[str] = Field(
+    command: Annotated[list[str], f.NamesCode()] = Field(
         default_factory=list,
         description="For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for "
         "one with the problem as JSON. Exit code 0 accepts.",
     )
-    env: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
+    env: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]], f.NamesCode()] = Field(
         default_factory=list,
         description="Names of environment variables that a command or function sees in addition to those that programs need to "
         "run (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
@@ -295,8 +282,8 @@ class CheckerConfig:
         description="When the next tier is called: unless a call accepted, after a timeout, always, or never. The last call "
         "decides.",
     )
-    max_attempts: Repeats = Field(3, description="Maximum number of calls per solution.")
-    critical: str | None = Field(
+    max_attempts: f.Repeats = Field(3, description="Maximum number of calls per solution.")
+    critical: Annotated[str | None, f.NamesCode()] = Field(
         None,
         description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a comparison "
         "(`difficulty >= 5`), or `package.module:Name` of a function of a problem.",
@@ -327,7 +314,7 @@ class CheckerConfig:
         return self
 
 
-@value_section
+@f.value_section
 class RateSchedule:
     """Schedule of the rates: a factor for `rho0` and `rho1`."""
 
@@ -341,11 +328,13 @@ class RateSchedule:
         description="`rounds`: the base prover's solutions are at moment 0, those of round k at moment k + 1, and each solution "
         "keeps its label. `steps`: the steps of a player's training, on clean labels of the pool.",
     )
-    start: Share = Field(0.0, description="Initial factor.")
-    end: Share = Field(1.0, description="Final factor; with `constant` the only one.")
-    warmup: CountOrZero = Field(0, description="Rounds or steps at `start`.")
-    length: Count | None = Field(None, description="For `linear` and `cosine`: rounds or steps from `start` to `end`.")
-    period: AtLeastTwo | None = Field(
+    start: f.Share = Field(0.0, description="Initial factor.")
+    end: f.Share = Field(1.0, description="Final factor; with `constant` the only one.")
+    warmup: f.CountOrZero = Field(0, description="Rounds or steps at `start`.")
+    length: f.Count | None = Field(
+        None, description="For `linear` and `cosine`: rounds or steps from `start` to `end`."
+    )
+    period: f.AtLeastTwo | None = Field(
         None, description="For `cyclic`: rounds or steps from `start` to `end` and back."
     )
 
@@ -370,25 +359,25 @@ class RateSchedule:
         return self.start + (self.end - self.start) * way
 
 
-@section
+@f.section
 class NoiseConfig:
     """Noise of labels: flips at given rates, or a checker that errs. Evaluation always uses clean labels."""
 
     epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
         None, description="A symmetric rate: `rho0 = rho1 = epsilon`."
     )
-    rho0: Annotated[FlipRate, Decides("noise_rho0", player="verifier")] = Field(
+    rho0: Annotated[f.FlipRate, f.Decides("noise_rho0", player="verifier")] = Field(
         0.0, description="P(label 1 | truth 0): how often an incorrect solution is labelled correct."
     )
-    rho1: Annotated[FlipRate, Decides("noise_rho1", player="verifier")] = Field(
+    rho1: Annotated[f.FlipRate, f.Decides("noise_rho1", player="verifier")] = Field(
         0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
     )
-    level: Annotated[Literal["label", "pair"], Sets("noise_level", player="verifier")] = Field(
+    level: Annotated[Literal["label", "pair"], f.Sets("noise_level", player="verifier")] = Field(
         "label",
         description="`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the "
         "verifier's training, at one rate (`rho0` = `rho1`).",
     )
-    resample: Annotated[Resample, Sets("noise_resample", player="verifier")] = Field(
+    resample: Annotated[Resample, f.Sets("noise_resample", player="verifier")] = Field(
         "fixed",
         description="`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are "
         "built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step` draw "
@@ -491,7 +480,7 @@ def check_rates(rho0: float, rho1: float) -> None:
             truth or suggests the opposite.
     """
     for name, rate in (("rho0", rho0), ("rho1", rho1)):
-        check_option(NoiseConfig, name, rate)
+        f.check_option(NoiseConfig, name, rate)
     if rho0 + rho1 >= 1:
         raise ValueError(
             f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer indicate the truth."

@@ -9,63 +9,46 @@ from pydantic import Field, model_validator
 
 from pvg_hf.analyses.scaled import ScaledVerification, check_scaled_verification
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.fields import (
-    BatchSize,
-    Count,
-    CountOrZero,
-    Decides,
-    FilePath,
-    FlipRate,
-    GroupSize,
-    NonNegative,
-    Positive,
-    PositiveShare,
-    Rank,
-    Repeats,
-    Sets,
-    Share,
-    Steps,
-    section,
-)
+from pvg_hf.config import fields as f
 from pvg_hf.config.noise_section import check_rates
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 
-@section
+@f.section
 class PPOConfig:
     """
     Settings for `algorithm: ppo`: the critic and the PPO updates. `prover.beta` weighs the KL divergence in its
     rewards.
     """
 
-    critic: str | None = Field(
+    critic: Annotated[str | None, f.LowersMemory("adapter", 8, needs_critic=True)] = Field(
         None,
         description="`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`. "
         "`verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the packaged "
         "verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the "
         "prover's body. A model must have the prover's vocabulary.",
     )
-    critic_learning_rate: Annotated[Positive | None, Sets()] = Field(
+    critic_learning_rate: Annotated[f.Positive | None, f.Sets()] = Field(
         None, description="Peak learning rate of the critic; the prover's by default."
     )
-    num_iterations: Annotated[Repeats, Sets()] = Field(
+    num_iterations: Annotated[f.Repeats, f.Sets()] = Field(
         4, description="Epochs over a batch of solutions. `max_steps` counts each epoch's steps."
     )
-    gamma: Annotated[Share, Sets()] = Field(1.0, description="Discount of later rewards, per token.")
-    gae_lambda: Annotated[Share, Sets()] = Field(
+    gamma: Annotated[f.Share, f.Sets()] = Field(1.0, description="Discount of later rewards, per token.")
+    gae_lambda: Annotated[f.Share, f.Sets()] = Field(
         0.95,
         description="Lambda of generalised advantage estimation: 1 uses the observed return, 0 relies on the critic.",
     )
-    whiten_advantages: Annotated[bool, Sets()] = Field(
+    whiten_advantages: Annotated[bool, f.Sets()] = Field(
         True, description="Shift and scale the advantages of a batch to mean 0 and variance 1."
     )
-    vf_coef: Annotated[Positive, Sets()] = Field(
+    vf_coef: Annotated[f.Positive, f.Sets()] = Field(
         0.1, description="Weight of the value loss relative to the policy loss."
     )
-    cliprange_value: Annotated[Positive | None, Sets()] = Field(
+    cliprange_value: Annotated[f.Positive | None, f.Sets()] = Field(
         0.2, description="Maximum change of a value on one batch, in units of the reward; `null` for no limit."
     )
-    target_kl: Annotated[Positive | None, Sets()] = Field(
+    target_kl: Annotated[f.Positive | None, f.Sets()] = Field(
         None,
         description="Skip the remaining epochs over a batch once the KL divergence from the prover that wrote it, per "
         "token, is above this.",
@@ -85,32 +68,32 @@ VerifierCorrection = Literal[PairCorrection, "exact"]
 Generation = Literal["auto", "transformers", "continuous", "vllm_colocate", "vllm_server"]
 
 
-@section
+@f.section
 class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
-    proofs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
+    proofs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
         Field(8, description="Proofs per step, over all processes; each has a group of evaluations.")
     )
-    num_generations: Annotated[GroupSize, Sets()] = Field(4, description="Evaluations per proof: one group (K).")
-    temperature: Annotated[Positive, Sets()] = Field(
+    num_generations: Annotated[f.GroupSize, f.Sets()] = Field(4, description="Evaluations per proof: one group (K).")
+    temperature: Annotated[f.Positive, f.Sets()] = Field(
         ScoreVerifierSettings.temperature, description="Temperature of evaluations, in training and in use."
     )
-    max_completion_length: Annotated[Count, Sets()] = Field(
+    max_completion_length: Annotated[f.Count, f.Sets()] = Field(
         ScoreVerifierSettings.max_new_tokens,
         description="Maximum length of an evaluation, in tokens; a truncated one is not read.",
     )
-    beta: Annotated[NonNegative, Sets()] = Field(
+    beta: Annotated[f.NonNegative, f.Sets()] = Field(
         0.0, description="Weight of the KL divergence from the initial verifier."
     )
-    combination: Annotated[Combination, Sets()] = Field(
+    combination: Annotated[Combination, f.Sets()] = Field(
         "additive",
         description="How form, score and the meta-verifier's rating are combined to a reward; see docs/score-verifier.md.",
     )
-    format_weight: Annotated[NonNegative, Sets()] = Field(
+    format_weight: Annotated[f.NonNegative, f.Sets()] = Field(
         0.125, description="Weight of the form in the additive combination."
     )
-    score_weight: Annotated[NonNegative, Sets()] = Field(
+    score_weight: Annotated[f.NonNegative, f.Sets()] = Field(
         0.875, description="Weight of the score in the additive combination."
     )
     meta_verifier: Literal["none", "task", "initial"] = Field(
@@ -123,11 +106,11 @@ class ScoreConfig:
         description="Share of the training rows that ask about an analysis, so that the verifier can check analyses too; the "
         "task must provide such rows.",
     )
-    eval_steps: Annotated[Count, Decides("eval_steps", "save_steps")] = Field(
+    eval_steps: Annotated[f.Count, f.Decides("eval_steps", "save_steps")] = Field(
         10, description="Steps between validations; the best checkpoint is chosen by their reward."
     )
-    eval_proofs: Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
-    num_analyses: Repeats = Field(
+    eval_proofs: f.Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
+    num_analyses: f.Repeats = Field(
         2,
         description="Number of independent analyses of a proof when it is scored; its score is the mean of their scores.",
     )
@@ -141,26 +124,26 @@ class ScoreConfig:
         description="Who scores the round's new proofs for the next verifier: the task, or the round's own verifier by "
         "scaled verification. The base prover's proofs are always scored by the task.",
     )
-    label_analyses: Repeats = Field(
+    label_analyses: f.Repeats = Field(
         ScaledVerification.num_analyses, description="n of scaled verification: analyses of a proof."
     )
-    label_checks: Repeats = Field(
+    label_checks: f.Repeats = Field(
         ScaledVerification.num_checks, description="m: checks of each analysis that claims an issue; odd."
     )
-    label_agreements: Repeats = Field(
+    label_agreements: f.Repeats = Field(
         ScaledVerification.num_agreements, description="k: analyses that must agree on a label."
     )
-    report_proofs: Count = Field(
+    report_proofs: f.Count = Field(
         200, description="Maximum number of the round's test proofs whose evaluations are kept and judged."
     )
-    evaluate_prompt: Annotated[str | None, Decides()] = Field(
+    evaluate_prompt: Annotated[str | None, f.Decides()] = Field(
         None,
         description="Jinja template over `problem` and `proof`; by default the one stored with the model, else a built-in one.",
     )
-    judge_prompt: Annotated[str | None, Decides()] = Field(
+    judge_prompt: Annotated[str | None, f.Decides()] = Field(
         None, description="Jinja template over `problem`, `proof` and `analysis` for checking an analysis."
     )
-    chat_template_kwargs: Annotated[dict[str, Any] | None, Decides()] = Field(
+    chat_template_kwargs: Annotated[dict[str, Any] | None, f.Decides()] = Field(
         None,
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}`; by default those stored with the "
         "model, if any.",
@@ -182,12 +165,12 @@ class ScoreConfig:
         return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
 
 
-@section
+@f.section
 class SelfEvaluationConfig:
     """A prover that ends its proof with an evaluation of it, and is also rewarded for its accuracy (DeepSeekMath-V2)."""
 
-    proof_weight: Share = Field(0.76, description="Weight of the verifier's score of the proof.")
-    evaluation_weight: Share = Field(
+    proof_weight: f.Share = Field(0.76, description="Weight of the verifier's score of the proof.")
+    evaluation_weight: f.Share = Field(
         0.24, description="Weight of the agreement of the prover's own score with the verifier's."
     )
 
@@ -195,46 +178,46 @@ class SelfEvaluationConfig:
 PENALTY_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
 
 
-@section
+@f.section
 class InvarianceConfig:
     """
     Invariance of the verifier across environments: what it learns should hold in every round and for every writer.
     """
 
-    method: Annotated[str, Sets("invariance")] = Field(
+    method: Annotated[str, f.Sets("invariance"), f.NamesCode()] = Field(
         "none",
         description="`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the "
         "differences of the loss between environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a custom penalty "
         "as `package.module:Name`. Penalties need `bradley_terry` and `correction: none`.",
     )
-    environments: Annotated[Literal["round", "round_role"], Decides("environment_column")] = Field(
+    environments: Annotated[Literal["round", "round_role"], f.Decides("environment_column")] = Field(
         "round",
         description="What forms an environment: the pairs of a round, or those of a round and role. A pair belongs to the "
         "environment of its incorrect solution.",
     )
-    weight: Annotated[NonNegative | None, Sets("invariance_weight")] = Field(
+    weight: Annotated[f.NonNegative | None, f.Sets("invariance_weight")] = Field(
         None,
         description=f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g} for "
         "IRMv1 and 1 for a custom one. Above 1, the whole loss "
         "is divided by it.",
     )
-    warmup_steps: Annotated[CountOrZero | None, Sets("invariance_warmup_steps")] = Field(
+    warmup_steps: Annotated[f.CountOrZero | None, f.Sets("invariance_warmup_steps")] = Field(
         None,
         description="Steps before the penalty is switched on and the optimiser's moments are reset; by default a tenth of "
         "`verifier.max_steps`.",
     )
-    irm_form: Annotated[Literal["plain", "two_halves"], Sets()] = Field(
+    irm_form: Annotated[Literal["plain", "two_halves"], f.Sets()] = Field(
         "plain",
         description="IRMv1 as published, or an unbiased form that uses two halves of each environment's pairs.",
     )
-    crowded: Annotated[Literal["cycle", "refuse"], Sets("crowded_environments")] = Field(
+    crowded: Annotated[Literal["cycle", "refuse"], f.Sets("crowded_environments")] = Field(
         "cycle",
         description="If a batch cannot hold equally many pairs of each environment: cycle through the environments, or stop "
         "with an error.",
     )
 
 
-@section
+@f.section
 class RatesConfig:
     """Rates of wrong labels that corrections assume."""
 
@@ -243,8 +226,8 @@ class RatesConfig:
         description="`noise`: the rates that the section `noise` injects. `given`: `rho0` and `rho1` of this section, for labels "
         "that came with errors. `trusted`: estimated in each phase that corrects, from solutions to a few problems with known truth.",
     )
-    rho0: Annotated[FlipRate, Decides()] = Field(0.0, description="For `given`: P(label 1 | truth 0).")
-    rho1: Annotated[FlipRate, Decides()] = Field(
+    rho0: Annotated[f.FlipRate, f.Decides()] = Field(0.0, description="For `given`: P(label 1 | truth 0).")
+    rho1: Annotated[f.FlipRate, f.Decides()] = Field(
         0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
     )
     trusted_share: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -270,19 +253,19 @@ MAX_AUTO_EVALUATIONS = 10
 MAX_EVALUATION_SHARE = 0.15
 
 
-@section
+@f.section
 class LoraConfig:
     """Low-rank adapters instead of full fine-tuning."""
 
-    r: Rank = Field(16, description="Rank of the adapters.")
-    alpha: Positive = Field(32, description="The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`).")
+    r: f.Rank = Field(16, description="Rank of the adapters.")
+    alpha: f.Positive = Field(32, description="The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`).")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Dropout on the adapters' input.")
     target_modules: str | list[str] = Field(
         "all-linear", description="Modules that get an adapter, as in PEFT; `all-linear` excludes heads."
     )
 
 
-@section
+@f.section
 class ScratchConfig:
     """A randomly initialised model, with a tokenizer trained on the training problems and reference solutions."""
 
@@ -296,31 +279,33 @@ class ScratchConfig:
     )
 
 
-@section
+@f.section
 class WarmupConfig:
     """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
 
-    max_steps: Steps = Field(200, description="Optimiser steps.")
-    batch_size: Count = Field(16, description="Solutions per step, over all processes.")
-    learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
-    max_length: Count = Field(
+    max_steps: f.Steps = Field(200, description="Optimiser steps.")
+    batch_size: Annotated[f.Count, f.LowersMemory("lower", 1, ("warmup",))] = Field(
+        16, description="Solutions per step, over all processes."
+    )
+    learning_rate: f.Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
+    max_length: f.Count = Field(
         512,
         description="Maximum length of prompt and solution, in tokens; longer ones are truncated at the end, and left out if nothing "
         "of the solution remains.",
     )
 
 
-@section
+@f.section
 class PlayerConfig:
     """Settings of both players."""
 
-    model: FilePath = Field(
+    model: f.FilePath = Field(
         "arithmetic",
         description="A Hub id, a folder, or a packaged model: `arithmetic`, `functions` or `proofs` for either player, `arithmetic-small`, "
         "`arithmetic-judge` or `arithmetic-judge-small` for a verifier. A verifier of kind `bradley_terry` takes a language "
         "model and gives it a new head.",
     )
-    revision: Annotated[str | None, Decides("model_init_kwargs", player="prover")] = Field(
+    revision: Annotated[str | None, f.Decides("model_init_kwargs", player="prover")] = Field(
         None, description="Branch, tag or commit on the Hub."
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
@@ -329,34 +314,41 @@ class PlayerConfig:
         "when it scores, and bfloat16 (if the GPU computes in it) for others: a base under adapters, a prover that "
         "generates. In bfloat16, a score also depends on its batch. A CPU always uses float32.",
     )
-    quantization: Literal["none", "4bit"] = Field(
+    quantization: Annotated[Literal["none", "4bit"], f.LowersMemory("4bit", 4)] = Field(
         "none",
         description="`4bit`: the base under the adapters in NF4 (QLoRA), a quarter of the memory of bfloat16; needs `lora` "
         "and bitsandbytes. The score head stays in float32.",
     )
-    lora: LoraConfig | None = Field(
+    lora: Annotated[LoraConfig | None, f.LowersMemory("add", 3)] = Field(
         None,
         description="Train adapters (`lora: {}` uses the defaults); without this section, all weights are trained.",
     )
-    scratch: ScratchConfig | None = Field(
+    scratch: Annotated[ScratchConfig | None, f.WholeGame()] = Field(
         None, description="Create the model from a configuration; `model` is then ignored."
     )
-    warmup: WarmupConfig | None = Field(
+    warmup: Annotated[WarmupConfig | None, f.WholeGame()] = Field(
         None, description="Fine-tune the initial weights on reference solutions first."
     )
-    learning_rate: Annotated[Positive, Sets()] = Field(2e-4, description="Peak learning rate of AdamW.")
-    lr_scheduler_type: Annotated[str, Sets()] = Field(
+    learning_rate: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = Field(
+        2e-4, description="Peak learning rate of AdamW."
+    )
+    lr_scheduler_type: Annotated[str, f.Sets(), f.AfterBootstrap()] = Field(
         "linear", description="Schedule of the learning rate, by its name in transformers."
     )
-    warmup_steps: Annotated[CountOrZero, Sets()] = Field(
+    warmup_steps: Annotated[f.CountOrZero, f.Sets(), f.AfterBootstrap()] = Field(
         0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
     )
-    weight_decay: Annotated[NonNegative, Sets()] = Field(0.0, description="Weight decay of AdamW.")
-    max_grad_norm: Annotated[Positive, Sets()] = Field(
+    weight_decay: Annotated[f.NonNegative, f.Sets(), f.AfterBootstrap()] = Field(
+        0.0, description="Weight decay of AdamW."
+    )
+    max_grad_norm: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = Field(
         1.0, description="Maximum norm of gradients; larger ones are scaled down."
     )
     micro_batch_size: Annotated[
-        BatchSize | Literal["auto"] | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
+        f.BatchSize | Literal["auto"] | None,
+        f.Decides("per_device_train_batch_size", "gradient_accumulation_steps"),
+        f.AfterBootstrap(),
+        f.LowersMemory("lower", 1),
     ] = Field(
         "auto",
         description="Rows per forward and backward pass and process: pairs for a verifier that learns from pairs, else texts. It must "
@@ -364,16 +356,21 @@ class PlayerConfig:
         "estimate of memory allows, halved if memory runs out; elsewhere it is `null`: all rows at once. See docs/performance.md.",
     )
     gradient_checkpointing: Annotated[
-        bool | Literal["auto"], Decides("gradient_checkpointing", "activation_checkpointing")
+        bool | Literal["auto"],
+        f.Decides("gradient_checkpointing", "activation_checkpointing"),
+        f.AfterBootstrap(),
+        f.LowersMemory("true", 2),
     ] = Field(
         "auto",
         description="Recompute activations instead of storing them: less memory, about 1.3 times the time. `auto` does so on a GPU "
         "where 8 texts at once would not fit otherwise, and never elsewhere.",
     )
-    save_steps: Annotated[Count | Literal["auto"] | None, Decides("save_steps", "save_strategy")] = Field(
+    save_steps: Annotated[
+        f.Count | Literal["auto"] | None, f.Decides("save_steps", "save_strategy"), f.AfterBootstrap(), f.MayChange()
+    ] = Field(
         "auto",
         description="Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the "
-        "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again. May be changed in a started run.",
+        "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again.",
     )
     trainer: dict[str, Any] = Field(
         default_factory=dict,
@@ -453,7 +450,7 @@ VERIFIER_TRAITS = {
 }
 
 
-@section
+@f.section
 class VerifierConfig(PlayerConfig):
     """The verifier and its phase."""
 
@@ -477,7 +474,7 @@ class VerifierConfig(PlayerConfig):
         description="Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the "
         "checkpoint's own, which must be a trained one with one logit.",
     )
-    likelihood_scale: Positive = Field(
+    likelihood_scale: f.Positive = Field(
         10.0,
         description="For `kind: likelihood`: the score is this times the mean log-probability (beta of SimPO, Meng et al. 2024).",
     )
@@ -487,10 +484,10 @@ class VerifierConfig(PlayerConfig):
         "Needs `lora` for both, and the same `model`, `dtype` and `quantization`. For saving memory and for ablations: a verifier "
         "as large as its prover gained no robustness (Kirchner et al. 2024).",
     )
-    loss: Annotated[Literal["bradley_terry", "cross_entropy"], Sets()] = Field(
+    loss: Annotated[Literal["bradley_terry", "cross_entropy"], f.Sets()] = Field(
         "bradley_terry", description="Loss on pairs, or on single solutions."
     )
-    correction: Annotated[VerifierCorrection, Sets()] = Field(
+    correction: Annotated[VerifierCorrection, f.Sets()] = Field(
         "none",
         description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
         "`bradley_terry` only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need "
@@ -499,25 +496,25 @@ class VerifierConfig(PlayerConfig):
     invariance: InvarianceConfig = Field(
         default_factory=InvarianceConfig, description="Invariance across rounds and roles; has its own table."
     )
-    center: Annotated[NonNegative, Sets()] = Field(
+    center: Annotated[f.NonNegative, f.Sets()] = Field(
         0.005,
         description="Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024). "
         "Not TRL's `center_rewards_coefficient`.",
     )
-    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs")] = Field(
+    max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs")] = Field(
         300, description="Optimiser steps per round."
     )
-    pairs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size")] = Field(
+    pairs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size")] = Field(
         32, description="Pairs per optimiser step, over all processes."
     )
     template: str = Field(
         "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
     )
-    max_length: Annotated[Count, Sets()] = Field(
+    max_length: Annotated[f.Count, f.Sets(), f.LowersMemory("lower", 5)] = Field(
         1024,
         description="Maximum length of an input, in tokens; longer pairs are skipped in training and counted, longer solutions are truncated for scoring.",
     )
-    tokens_per_batch: Count | None = Field(
+    tokens_per_batch: Annotated[f.Count | None, f.LowersMemory("lower", 7, ("prover", "mint", "evaluate"))] = Field(
         None,
         description="Tokens per batch when scoring, including padding; by default half of what fits into the free memory of a "
         "GPU, and 2,048 on a CPU.",
@@ -554,34 +551,36 @@ class VerifierConfig(PlayerConfig):
         return self.score or ScoreConfig()
 
 
-@section
+@f.section
 class ProverConfig(PlayerConfig):
     """The prover and its phase."""
 
-    roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
+    roles: Annotated[Literal["shared", "separate", "sneaky_only", "helpful_only"], f.AfterBootstrap()] = Field(
         "shared",
         description="`separate`: an adapter for each role, helpful first; needs `lora`. `shared`: one prover whose prompt states the "
         "role (Kirchner et al. 2024); the packaged prover then ends below its base (experiments/dynamics.md). `sneaky_only`, "
         "`helpful_only`: only this role is trained.",
     )
-    init: Literal["base", "previous"] = Field(
+    init: Annotated[Literal["base", "previous"], f.AfterBootstrap()] = Field(
         "base",
         description="Initial weights of each round: the base prover (Kirchner et al. 2024), or the last round's prover.",
     )
-    algorithm: Literal["grpo", "ppo"] = Field(
-        "grpo",
-        description="`grpo`: a solution is compared with its group's mean. `ppo`: a critic, trained together with the prover, "
-        "estimates the advantage of each token.",
+    algorithm: Annotated[Literal["grpo", "ppo"], f.AfterBootstrap(), f.LowersMemory("grpo", 9, needs_critic=True)] = (
+        Field(
+            "grpo",
+            description="`grpo`: a solution is compared with its group's mean. `ppo`: a critic, trained together with the prover, "
+            "estimates the advantage of each token.",
+        )
     )
-    ppo: PPOConfig | None = Field(
+    ppo: Annotated[PPOConfig | None, f.AfterBootstrap()] = Field(
         None, description="Critic and settings of `algorithm: ppo`; defaults apply without this section."
     )
-    reward: Annotated[str, Sets()] = Field(
+    reward: Annotated[str, f.Sets(), f.AfterBootstrap(), f.NamesCode()] = Field(
         "standardized_src",
         description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md). The default "
         "does not depend on the scale of the scores; `src` is the form of Kirchner et al. 2024.",
     )
-    reward_options: Annotated[dict[str, Any], Sets()] = Field(
+    reward_options: Annotated[dict[str, Any], f.Sets(), f.AfterBootstrap()] = Field(
         default_factory=dict,
         description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for `src`.",
     )
@@ -590,45 +589,47 @@ class ProverConfig(PlayerConfig):
         description="The prover appends an evaluation to its proof (its prompt must ask for one) and is paid for both, instead of "
         "`reward`; needs `roles: helpful_only` and `verifier.kind: score`. `self_evaluation: {}` uses the defaults.",
     )
-    reward_correction: Annotated[Literal["none", "backward"], Sets()] = Field(
+    reward_correction: Annotated[Literal["none", "backward"], f.Sets(), f.AfterBootstrap()] = Field(
         "none",
         description="`backward`: an unbiased reward for solutions that are graded with errors, at the rates of `rates`. The phase "
         "reports whether this changes what is learned.",
     )
-    max_steps: Annotated[Steps, Sets(), Decides("num_train_epochs")] = Field(
+    max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs"), f.AfterBootstrap()] = Field(
         60,
         description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
     )
-    helpful_max_steps: Steps | None = Field(
+    helpful_max_steps: Annotated[f.Steps | None, f.AfterBootstrap()] = Field(
         None,
         description="Planned optimiser steps of the helpful role if roles are `separate`; `max_steps` by default. The sneaky role "
         "may take longer to reach parity than the helpful one to learn.",
     )
-    prompts_per_step: BatchSize = Field(
+    prompts_per_step: Annotated[f.BatchSize, f.AfterBootstrap(), f.LowersMemory("lower", 5)] = Field(
         16,
         description="(problem, role) prompts per step, over all processes; with `ppo` per batch, on which `ppo.num_iterations` "
         "steps are taken.",
     )
-    num_generations: Annotated[GroupSize, Sets()] = Field(8, description="Solutions per prompt: one group.")
-    beta: Annotated[NonNegative, Sets(), Decides("kl_coef")] = Field(
+    num_generations: Annotated[f.GroupSize, f.Sets(), f.AfterBootstrap()] = Field(
+        8, description="Solutions per prompt: one group."
+    )
+    beta: Annotated[f.NonNegative, f.Sets(), f.Decides("kl_coef"), f.AfterBootstrap()] = Field(
         0.05,
         description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
     )
-    temperature: Annotated[Positive, Sets()] = Field(
+    temperature: Annotated[f.Positive, f.Sets()] = Field(
         1.0, description="Sampling temperature, in training, minting and evaluation."
     )
-    top_p: Annotated[PositiveShare, Sets()] = Field(
+    top_p: Annotated[f.PositiveShare, f.Sets()] = Field(
         1.0,
         description="Sample from the most probable tokens that together have this probability; 1 for all. This key and the next "
         "three change what is sampled, and not the log-probabilities that training uses: see docs/prover-trainer.md.",
     )
-    top_k: Annotated[CountOrZero, Sets()] = Field(
+    top_k: Annotated[f.CountOrZero, f.Sets()] = Field(
         0, description="Sample from this number of most probable tokens; 0 for all."
     )
-    min_p: Annotated[Share, Sets()] = Field(
+    min_p: Annotated[f.Share, f.Sets()] = Field(
         0.0, description="Sample from tokens with at least this share of the most probable token's probability."
     )
-    repetition_penalty: Annotated[Positive, Sets()] = Field(
+    repetition_penalty: Annotated[f.Positive, f.Sets()] = Field(
         1.0,
         description="Reduce the logits of tokens that are in the prompt or the solution by this factor; 1 for none.",
     )
@@ -637,7 +638,7 @@ class ProverConfig(PlayerConfig):
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud.",
     )
     generation: Annotated[
-        Generation, Sets(), Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
+        Generation, f.Sets(), f.Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
     ] = Field(
         "auto",
         description="Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU "
@@ -645,21 +646,25 @@ class ProverConfig(PlayerConfig):
         "package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`: vLLM in the same "
         "process or as a server. See docs/prover-trainer.md.",
     )
-    max_completion_length: Annotated[Count, Sets()] = Field(
-        128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."
-    )
-    scale_rewards: Annotated[RewardScaling, Sets()] = Field(
+    max_completion_length: Annotated[
+        f.Count, f.Sets(), f.LowersMemory("lower", 6, ("bootstrap", "prover", "mint"))
+    ] = Field(128, description="Maximum length of a solution, in tokens; one that does not end counts as failed.")
+    scale_rewards: Annotated[RewardScaling, f.Sets(), f.AfterBootstrap()] = Field(
         "none",
         description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
     )
-    eval_steps: Count | Literal["auto"] = Field(
+    eval_steps: Annotated[f.Count | Literal["auto"], f.AfterBootstrap()] = Field(
         "auto",
         description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen; the prover "
         "that the phase begins with is evaluated too, and kept if no later one is better. `auto` is a tenth of the helpful role's "
         "training, or more if the evaluations would then take over 15 % of the phase's sampling; the first and the last are always made.",
     )
-    eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
-    eval_samples: Repeats = Field(2, description="Helpful solutions per problem in such an evaluation.")
+    eval_problems: Annotated[f.Count, f.AfterBootstrap()] = Field(
+        100, description="Maximum number of held-out problems in such an evaluation."
+    )
+    eval_samples: Annotated[f.Repeats, f.AfterBootstrap()] = Field(
+        2, description="Helpful solutions per problem in such an evaluation."
+    )
 
     @model_validator(mode="after")
     def _check_algorithm(self) -> "ProverConfig":

@@ -1,7 +1,6 @@
 """The recipe: all settings of a game."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
@@ -9,54 +8,62 @@ from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from pvg_hf.config import fields as f
 from pvg_hf.config import sections as s
+from pvg_hf.config.noise_section import NoiseConfig, restate_rates
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, RatesConfig, VerifierConfig
 
 NOT_PUBLISHED = "(a local path, which is not published)"
 """Replaces a path on the publisher's machine in a published recipe. To continue the run, set your own path."""
 
 
-@s.section
+@f.section
 class Recipe:
     """A game's recipe. A file only states what differs from these defaults."""
 
-    name: f.RunName = Field(
+    name: Annotated[f.RunName, f.WholeGame(), f.AfterBootstrap()] = Field(
         "game",
         description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
     )
-    seed: Annotated[f.Seed, f.Decides()] = Field(0, description="Seed that every random draw derives from.")
-    num_rounds: f.NumRounds = Field(2, description="Rounds to play; may be raised when the run is continued.")
-    output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is created.")
-    device: Annotated[str, f.Decides("use_cpu")] = Field(
+    seed: Annotated[f.Seed, f.Decides(), f.WholeGame()] = Field(
+        0, description="Seed that every random draw derives from."
+    )
+    num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
+        2, description="Rounds to play; in a started run they may only grow."
+    )
+    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
+        "runs", description="Folder in which the run's folder is created."
+    )
+    device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field(
         "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU if there is one."
     )
-    resume_from_hub: str | None = Field(
+    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None,
         description="`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round.",
     )
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
-    split: s.SplitConfig = Field(default_factory=s.SplitConfig)
-    bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
+    split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)
+    bootstrap: Annotated[s.BootstrapConfig, f.WholeGame()] = Field(default_factory=s.BootstrapConfig)
     data: s.DataConfig = Field(default_factory=s.DataConfig)
-    noise: s.NoiseConfig = Field(default_factory=s.NoiseConfig)
-    rates: s.RatesConfig = Field(default_factory=s.RatesConfig)
-    verifier: s.VerifierConfig = Field(default_factory=s.VerifierConfig)
-    prover: s.ProverConfig = Field(default_factory=s.ProverConfig)
+    noise: NoiseConfig = Field(default_factory=NoiseConfig)
+    rates: RatesConfig = Field(default_factory=RatesConfig)
+    verifier: VerifierConfig = Field(default_factory=VerifierConfig)
+    prover: ProverConfig = Field(default_factory=ProverConfig)
     stopping: s.StoppingConfig = Field(default_factory=s.StoppingConfig)
     watchdogs: s.WatchdogConfig = Field(default_factory=s.WatchdogConfig)
     mint: s.MintConfig = Field(default_factory=s.MintConfig)
-    evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
-    logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
-    hub: s.HubConfig = Field(default_factory=s.HubConfig)
-    sweep: s.SweepConfig | None = Field(
+    evaluation: Annotated[s.EvaluationConfig, f.AfterBootstrap()] = Field(default_factory=s.EvaluationConfig)
+    logging: Annotated[s.LoggingConfig, f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.LoggingConfig)
+    hub: Annotated[s.HubConfig, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.HubConfig)
+    sweep: Annotated[s.SweepConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
     )
-    arms: s.ArmsConfig | None = Field(
+    arms: Annotated[s.ArmsConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None,
         description="What `experiments/arms.py` compares; a single game ignores this section.",
     )
-    attack: s.AttackConfig | None = Field(
+    attack: Annotated[s.AttackConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
         None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."
     )
-    rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
+    rounds: Annotated[dict[f.CountOrZero, dict[str, Any]], f.WholeGame(), f.AfterBootstrap()] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
     )
@@ -74,11 +81,11 @@ class Recipe:
         return rounds
 
     @property
-    def players(self) -> dict[str, s.PlayerConfig]:
+    def players(self) -> dict[str, PlayerConfig]:
         """The sections `prover` and `verifier`, by name."""
         return {"prover": self.prover, "verifier": self.verifier}
 
-    def player(self, name: str) -> s.PlayerConfig:
+    def player(self, name: str) -> PlayerConfig:
         """Return the section of `prover` or `verifier`."""
         return self.players[name]
 
@@ -118,26 +125,18 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in override.items():
         # For a section, `{}` means its defaults; for a free mapping it means no entries.
-        clears = value == {} and key in _free_mappings()
+        clears = value == {} and key in _free_mappings(Recipe)
         is_section = isinstance(value, dict) and isinstance(merged.get(key), dict) and not clears
         # `epsilon` and `rho0`/`rho1` are two forms of the same rates; an override in one form replaces the other.
         if is_section and key == "noise":
-            merged[key] = s.restate_rates(merged[key], value)
+            merged[key] = restate_rates(merged[key], value)
         merged[key] = merge(merged[key], value) if is_section else value
     return merged
 
 
 @cache
-def _free_mappings() -> frozenset[str]:
-    """Find the keys with mappings whose names the recipe does not define, such as `prover.reward_options`."""
-    found, todo, seen = set(), [Recipe], {Recipe}
-    while todo:
-        for field in fields(todo.pop()):
-            options = [field.type, *get_args(field.type)]
-            found |= {field.name for option in options if get_origin(option) is dict}
-            sections = [
-                o for option in options for o in (option, *get_args(option)) if isinstance(o, type) and is_dataclass(o)
-            ]
-            todo += [section for section in sections if section not in seen]
-            seen.update(sections)
-    return frozenset(found)
+def _free_mappings(config: type) -> frozenset[str]:
+    """Find the keys with mappings whose names a section does not define, such as `prover.reward_options`."""
+    kinds = {name: info.annotation for name, info in config.__pydantic_fields__.items()}
+    found = [name for name, kind in kinds.items() if dict in (get_origin(kind), *map(get_origin, get_args(kind)))]
+    return frozenset(found).union(*(_free_mappings(inner) for _, inner in f.sections_of(config)))

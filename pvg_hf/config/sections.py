@@ -7,69 +7,14 @@ Each field states its unit and range; the key reference in docs/recipes.md is ge
 import re
 from dataclasses import asdict
 from math import ceil
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from pvg_hf.config.fields import (
-    Count,
-    CountOrZero,
-    Decides,
-    FilePath,
-    NonNegative,
-    PositiveShare,
-    ProperShare,
-    Repeats,
-    Seed,
-    Sets,
-    Share,
-    Steps,
-    section,
-)
-from pvg_hf.config.noise_section import ErrorBucketConfig, NoiseConfig, restate_rates
-from pvg_hf.config.player_sections import (
-    InvarianceConfig,
-    LoraConfig,
-    PlayerConfig,
-    PPOConfig,
-    ProverConfig,
-    RatesConfig,
-    ScoreConfig,
-    ScratchConfig,
-    SelfEvaluationConfig,
-    VerifierConfig,
-    VerifierCorrection,
-    WarmupConfig,
-)
+from pvg_hf.config import fields as f
+from pvg_hf.config.noise_section import ErrorBucketConfig
+from pvg_hf.config.player_sections import VerifierCorrection
 from pvg_hf.core.roles import Role
-
-__all__ = [
-    "ArmsConfig",
-    "BootstrapConfig",
-    "DataConfig",
-    "EvaluationConfig",
-    "HubConfig",
-    "InvarianceConfig",
-    "LoggingConfig",
-    "LoraConfig",
-    "MintConfig",
-    "NoiseConfig",
-    "PPOConfig",
-    "PlayerConfig",
-    "ProverConfig",
-    "RatesConfig",
-    "ScoreConfig",
-    "ScratchConfig",
-    "SelfEvaluationConfig",
-    "SplitConfig",
-    "StoppingConfig",
-    "SweepConfig",
-    "TaskConfig",
-    "VerifierConfig",
-    "WarmupConfig",
-    "WatchdogConfig",
-    "restate_rates",
-]
 
 WatchAction = Annotated[
     Literal["off", "alert", "stop"],
@@ -86,29 +31,29 @@ CorrectSource = Literal["prover", "dataset", "both"]
 PairChoice = Literal["labelled", "all"]
 
 
-@section
+@f.section
 class TaskConfig:
     """The task of the game."""
 
-    name: str = Field(
+    name: Annotated[str, f.WholeGame(), f.NamesCode()] = Field(
         "arithmetic",
         description="`apps`, `arithmetic`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
-    path: FilePath | None = Field(
+    path: Annotated[f.FilePath | None, f.WholeGame()] = Field(
         None,
         description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`, `livecodebench`).",
     )
-    options: dict[str, Any] = Field(
+    options: Annotated[dict[str, Any], f.WholeGame()] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."
     )
-    answer_format: Literal["strict", "lenient"] = Field(
+    answer_format: Annotated[Literal["strict", "lenient"], f.WholeGame()] = Field(
         "strict",
         description="The reading of the final answer that determines correctness; the accuracy under both is reported.",
     )
-    prompts: dict[Role, str] = Field(
+    prompts: Annotated[dict[Role, str], f.WholeGame()] = Field(
         default_factory=dict, description="Jinja templates, by role, that replace the task's."
     )
-    few_shot: int | None = Field(
+    few_shot: Annotated[int | None, f.WholeGame()] = Field(
         None,
         ge=0,
         description="Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default the "
@@ -130,37 +75,39 @@ class TaskConfig:
         return self.sneaky_sees == "honest_solution" and self.honest_source == "prover"
 
 
-@section
+@f.section
 class SplitConfig:
     """Split of the problems into parts, by a hash of (seed, problem id)."""
 
-    verifier_share: ProperShare = Field(
+    verifier_share: f.ProperShare = Field(
         0.5,
         description="Share of the training problems for the verifier (called D_V); the others are the prover's (D_pi).",
     )
-    heldout_share: ProperShare = Field(0.1, description="Share of D_V, and of D_pi, that is held out for evaluation.")
-    test_share: ProperShare = Field(
+    heldout_share: f.ProperShare = Field(
+        0.1, description="Share of D_V, and of D_pi, that is held out for evaluation."
+    )
+    test_share: f.ProperShare = Field(
         0.1, description="Share of all problems for the test part, if the task has no test split."
     )
     stratify_by: str | None = Field(
         None,
         description="A column of the problems, e.g. `difficulty`; the shares then hold within each of its values.",
     )
-    max_train: Count | None = Field(None, description="Use at most this many training problems, from the first.")
-    max_test: Count | None = Field(None, description="Use at most this many test problems, from the first.")
+    max_train: f.Count | None = Field(None, description="Use at most this many training problems, from the first.")
+    max_test: f.Count | None = Field(None, description="Use at most this many test problems, from the first.")
 
 
-@section
+@f.section
 class BootstrapConfig:
     """Solutions to the verifier's problems (D_V) from the base prover, or existing ones."""
 
-    solutions_per_problem: Repeats = Field(4, description="Solutions of the base prover per problem of D_V.")
-    pilot_problems: CountOrZero = Field(
+    solutions_per_problem: f.Repeats = Field(4, description="Solutions of the base prover per problem of D_V.")
+    pilot_problems: Annotated[f.CountOrZero, f.MayChange()] = Field(
         32,
         description="Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if too "
         "few solutions are correct or wrong, or too many fail; 0 for no pilot (docs/recipes.md#a-pilot-before-the-game).",
     )
-    import_from: FilePath | None = Field(
+    import_from: f.FilePath | None = Field(
         None,
         description="A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead.",
     )
@@ -183,19 +130,19 @@ class BootstrapConfig:
         return self
 
 
-@section
+@f.section
 class DataConfig:
     """Training data of a verifier."""
 
-    mixture: str = Field(
+    mixture: Annotated[str, f.NamesCode()] = Field(
         "equal_per_round",
         description="How much of its data a verifier takes from each earlier round: `equal_per_round` (Kirchner et al. 2024), "
         "`latest`, `exponential` (Kim & Lee 2026), `sliding`, `custom`, or `package.module:Name`.",
     )
-    window: Count | None = Field(
+    window: f.Count | None = Field(
         None, description="For `sliding`: number of rounds to look back; the base prover's solutions count as one."
     )
-    weights: dict[int, NonNegative] | None = Field(
+    weights: dict[int, f.NonNegative] | None = Field(
         None, description="For `custom`: a weight for each round; -1 is the base prover."
     )
     solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
@@ -216,17 +163,17 @@ class DataConfig:
     )
 
 
-@section
+@f.section
 class MintConfig:
     """New solutions of the round's prover to the verifier's problems (D_V) and to the test problems."""
 
-    solutions_per_problem: Repeats = Field(
+    solutions_per_problem: f.Repeats = Field(
         2, description="Solutions of each role per problem of D_V; later verifiers learn from them."
     )
-    test_solutions_per_problem: Repeats = Field(
+    test_solutions_per_problem: f.Repeats = Field(
         8, description="Solutions of each role per test problem; the round is evaluated on them."
     )
-    problems_per_batch: Count | None = Field(
+    problems_per_batch: Annotated[f.Count | None, f.LowersMemory("lower", 5, ("bootstrap", "mint"))] = Field(
         None,
         description="Prompts whose solutions are sampled together. By default 32 on a CPU, and 256 on a GPU, where memory decides how "
         "many of their solutions are written at once.",
@@ -236,23 +183,23 @@ class MintConfig:
 MAX_GOODHART_WINDOW = 80  # batches (Kirchner et al. 2024)
 
 
-@section
+@f.section
 class StoppingConfig:
     """Rule that ends a prover phase before its planned steps."""
 
-    rule: str = Field(
+    rule: Annotated[str, f.AfterBootstrap(), f.NamesCode()] = Field(
         "auto",
         description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the "
         "reward: the table of rewards in docs/formulas.md lists it, and a custom reward declares it (docs/extensions.md).",
     )
-    options: dict[str, Any] = Field(
+    options: Annotated[dict[str, Any], f.AfterBootstrap()] = Field(
         default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."
     )
-    sneaky_incorrect_threshold: Share = Field(
+    sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = Field(
         0.95,
         description="For `parity_and_incorrect`: share of the sneaky solutions without failure that must be incorrect; fewer than half may fail.",
     )
-    score_parity_threshold: NonNegative = Field(
+    score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = Field(
         0.1, description="Parity is reached within this margin, in units of the verifier's score."
     )
     labels: Literal["clean", "observed"] = Field(
@@ -261,13 +208,13 @@ class StoppingConfig:
         "verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them (`noise`), which "
         "is all that a user of an imperfect checker has. Judging always uses clean labels.",
     )
-    goodhart_window: Count | None = Field(
+    goodhart_window: Annotated[f.Count | None, f.AfterBootstrap()] = Field(
         None,
         description="For `goodhart`: number of batches over which the prover's accuracy is averaged; by default a tenth of the planned "
         "batches, at most 80 (Kirchner et al. 2024: 80 of some 8,000). The rule needs a whole window, so that one longer than the "
         "phase is refused.",
     )
-    ema: PositiveShare | None = Field(
+    ema: Annotated[f.PositiveShare | None, f.AfterBootstrap()] = Field(
         None,
         description="Weight of the newest step in the moving averages that the rule uses, 1 for none; by default 5 / `max_steps` (with "
         "`ppo`, 5 / the number of batches, because only a step that writes solutions has these figures).",
@@ -285,16 +232,16 @@ class StoppingConfig:
 DEFAULT_MIN_PAIRS = 500
 
 
-@section
+@f.section
 class WatchdogConfig:
     """Watchdogs on the training, and what they do."""
 
-    window: Count = Field(
+    window: f.Count = Field(
         10,
         description="Least number of batches that a watchdog tests together: it tests the whole phase, its halves, quarters and so on. "
         "A phase with fewer batches is not watched.",
     )
-    min_valid_sneaky: Share = Field(
+    min_valid_sneaky: f.Share = Field(
         0.1,
         description="The sneaky role has collapsed if significantly less than this share of its solutions is answered and incorrect.",
     )
@@ -314,20 +261,20 @@ class WatchdogConfig:
         description="What to do if the helpful role's wrong solutions are accepted much more often at the start of its training than "
         "before it, by the observed labels, or by the verifier if the reward may pay such solutions for their scores (docs/noise.md).",
     )
-    false_positive_window: ProperShare = Field(
+    false_positive_window: f.ProperShare = Field(
         0.15, description="The start of the training, as a share of its planned steps, for `false_positives`."
     )
-    max_false_positive_rise: Share = Field(
+    max_false_positive_rise: f.Share = Field(
         0.3, description="The rise of the share of accepted wrong solutions that `false_positives` reacts to."
     )
-    min_pair_accuracy: Share = Field(
+    min_pair_accuracy: Annotated[f.Share, f.MayChange()] = Field(
         0.55,
         description="A verifier that ranks fewer held-out pairs correctly ends the run, before a prover is trained on it.",
     )
-    max_truncated: Annotated[Share, Sets("max_truncated_share", player="prover")] = Field(
+    max_truncated: Annotated[f.Share, f.Sets("max_truncated_share", player="prover"), f.MayChange()] = Field(
         0.5, description="A step with a larger share of truncated solutions ends the run."
     )
-    min_pairs: Count | None = Field(
+    min_pairs: Annotated[f.Count | None, f.MayChange()] = Field(
         None,
         description="A verifier with fewer training pairs ends the run before it is trained; by default 500, or a tenth of its problems "
         "(D_V) if that is less.",
@@ -338,7 +285,7 @@ class WatchdogConfig:
         return self.min_pairs or max(1, min(DEFAULT_MIN_PAIRS, num_problems // 10))
 
 
-@section
+@f.section
 class EvaluationConfig:
     """Evaluation on test problems after each round."""
 
@@ -349,30 +296,29 @@ class EvaluationConfig:
     bootstrap_samples: Annotated[int, Field(ge=100, le=100_000)] = Field(
         1000, description="Number of bootstrap resamples of the problems for an interval."
     )
-    crossed_rounds: CountOrZero = Field(
+    crossed_rounds: f.CountOrZero = Field(
         8,
         description="Number of earlier rounds (round 0 and the latest ones) whose verifiers score the round's test solutions, "
         "and whose test solutions the round's verifier scores; 0 for none.",
     )
-    num_examples: Count = Field(12, description="Number of problems whose solutions the report shows side by side.")
+    num_examples: f.Count = Field(12, description="Number of problems whose solutions the report shows side by side.")
 
 
 Tracker = Literal["trackio", "wandb", "tensorboard"]
-TRACKERS: tuple[Tracker, ...] = get_args(Tracker)
 
 
-@section
+@f.section
 class LoggingConfig:
     """Logging in addition to the run folder: trackers, completions and progress bars."""
 
-    report_to: Annotated[list[str], Decides()] = Field(
-        default_factory=list, description=f"Trackers to report to: {', '.join(f'`{name}`' for name in TRACKERS)}."
+    report_to: Annotated[list[Tracker], f.Decides()] = Field(
+        default_factory=list, description="Trackers to report to."
     )
     project: str = Field("pvg_hf", description="Name of the project in the trackers.")
-    log_completions: Annotated[bool, Sets(player="prover")] = Field(
+    log_completions: Annotated[bool, f.Sets(player="prover")] = Field(
         False, description="Keep each step's solutions as Parquet in the prover's folder."
     )
-    progress: Annotated[bool, Decides("disable_tqdm")] = Field(
+    progress: Annotated[bool, f.Decides("disable_tqdm")] = Field(
         True, description="Show progress bars if the output is a terminal."
     )
     report: bool = Field(
@@ -382,7 +328,7 @@ class LoggingConfig:
     )
 
 
-@section
+@f.section
 class HubConfig:
     """
     Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round.
@@ -433,7 +379,7 @@ _EACH_ONCE = AfterValidator(_check_each_once)
 _ARM_NAME = r"^[\w-]+$"
 
 
-@section
+@f.section
 class ArmsConfig:
     """
     Checkers that err at one rate in different ways, which `experiments/arms.py` compares. A single game ignores
@@ -445,7 +391,7 @@ class ArmsConfig:
         description="Share of the base prover's wrong solutions that each checker accepts. What its buckets do not account for is "
         "accepted at random.",
     )
-    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
+    seeds: Annotated[list[f.Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2, 3, 4], description="Replaces the recipe's `seed`."
     )
     checkers: dict[Annotated[str, Field(pattern=_ARM_NAME)], list[ErrorBucketConfig]] = Field(
@@ -465,25 +411,25 @@ class ArmsConfig:
         return checkers
 
 
-@section
+@f.section
 class AttackSettings:
     """Fresh attackers that are trained against a frozen verifier; see docs/experimental/attacks.md."""
 
-    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE] = Field(
+    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE, f.NamesCode()] = Field(
         default_factory=lambda: ["src", "cgc", "goodhart"],
         description="Rewards of the attackers; each is trained with each algorithm and seed.",
     )
     algorithms: Annotated[list[Literal["grpo", "ppo"]], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: ["grpo"], description="Algorithms of the attackers, as `prover.algorithm`."
     )
-    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
+    seeds: Annotated[list[f.Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2], description="Seeds of the attackers; the problems are split as in the game."
     )
-    max_steps: Steps | None = Field(
+    max_steps: f.Steps | None = Field(
         None,
         description="The cap: steps after which an attack has found nothing; four times `prover.max_steps` by default.",
     )
-    num_problems: Count = Field(
+    num_problems: f.Count = Field(
         50, description="Test problems that each trained attacker solves once, for the texts of the attack."
     )
     sneaky_sees: SneakySees | None = Field(
@@ -498,14 +444,14 @@ class AttackSettings:
     )
 
 
-@section
+@f.section
 class AttackConfig(AttackSettings):
     """
     A frozen verifier that `scripts/attack_verifier.py` attacks with the recipe's prover. A single game ignores this
     section.
     """
 
-    verifier: FilePath | None = Field(
+    verifier: f.FilePath | None = Field(
         None,
         description="Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required.",
     )
@@ -517,7 +463,7 @@ class AttackConfig(AttackSettings):
     )
 
 
-@section
+@f.section
 class SweepConfig:
     """
     Settings for playing the rest of the recipe once per noise level, seed and correction (`scripts/sweep_noise.py`). A
@@ -536,7 +482,7 @@ class SweepConfig:
     vary: Literal["epsilon", "rho0", "rho1"] = Field(
         "epsilon", description="The rate of `noise` that the levels set; `noise` itself must not set a rate."
     )
-    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
+    seeds: Annotated[list[f.Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2], description="Replaces the recipe's `seed`; each seed has its own pool."
     )
     corrections: Annotated[list[Correction], Field(min_length=1), _EACH_ONCE] = Field(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pvg_hf.config.fields import NamesCode, marked_keys
 from pvg_hf.config.recipe import Recipe
 from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
 from pvg_hf.core.files import write_text
@@ -15,38 +16,18 @@ ORIGIN = "origin.json"
 
 _OURS = "pvg_hf"
 
-CODE_KEYS = (
-    "task.name",
-    "data.mixture",
-    "noise.checker.base",
-    "noise.checker.command",
-    "noise.checker.env",
-    "noise.checker.critical",
-    "verifier.invariance.method",
-    "prover.reward",
-    "stopping.rule",
-    "attack.rewards",
-)
-"""
-The keys of a recipe that can name a module or a command, or determine which environment variables a command sees.
-"""
-
 
 def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
     """
-    List code from outside of this package that a recipe names.
+    List code from outside of this package that the plain values of a recipe, or of a part of it, name.
 
-    Args:
-        values (`Mapping`):
-            Plain values of a recipe, or of a part of it.
-
-    Returns:
-        `list[NamedCode]`: first for the whole game, then for single rounds, each in the order of `CODE_KEYS`.
+    That of the whole game comes first, then that of single rounds.
     """
     rounds = values.get("rounds")
     parts = [("", values)]
     parts += [(f"rounds.{index}.", part) for index, part in rounds.items()] if isinstance(rounds, Mapping) else []
-    return [named for prefix, part in parts for key in CODE_KEYS for named in _code_under(part, key, prefix)]
+    keys = marked_keys(Recipe, NamesCode)
+    return [named for prefix, part in parts for key in keys for named in _code_under(part, key, prefix)]
 
 
 def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
@@ -62,59 +43,44 @@ def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
         yield NamedCode.of(prefix + key, values)
 
 
-def describe_code(recipe: Recipe) -> list[str]:
-    """Return a line (key and value) for each module and command that playing or planning the recipe runs."""
-    return [str(named) for named in list_code(recipe.to_dict())]
-
-
 def admit_code(recipe: Recipe) -> list[str]:
     """
     Check that all code of a recipe may run; call this before running anything that it names.
 
     Returns:
-        `list[str]`: the result of [`describe_code`].
+        `list[str]`: a line (key and value) for each module and command that playing or planning the recipe runs.
 
     Raises:
         UntrustedCodeError: if the recipe came with a pulled run and the user has not trusted its code.
     """
-    refuse_withheld(list_code(recipe.to_dict()))
-    return describe_code(recipe)
+    code = list_code(recipe.to_dict())
+    refuse_withheld(code)
+    return [str(named) for named in code]
 
 
 def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     """
-    Decide which code of a recipe may run in this process, when its file is loaded.
+    Decide which code of the recipe in a file may run in this process, when the file is loaded.
 
-    Args:
-        path (`Path`):
-            The file. If it is in the folder of a pulled run, it is somebody else's, otherwise the user's own.
-        recipe ([`Recipe`]):
-            The recipe in the file.
-        stated (`Mapping`):
-            Overrides by the user; code that they name is the user's own.
+    In the folder of a pulled run, the recipe is somebody else's: only what the user has trusted, or `stated` in overrides, may
+    run. Elsewhere it is the user's own.
     """
-    code, own = list_code(recipe.to_dict()), list_code(stated)
-    folder = origin_of(path)
+    code, folder = list_code(recipe.to_dict()), origin_of(path)
     if folder is None:
         allow_code(code)
         return
-    # Overrides on the command line are the user's own, even for somebody else's recipe.
-    trusted = [*_read_trusted(folder), *own]
+    trusted = [*_read_trusted(folder), *list_code(stated)]
     allow_code(named for named in code if named in trusted)
-    withheld = [named for named in code if named not in trusted]
-    if withheld:
-        withhold_code(folder, withheld)
+    withhold_code(folder, [named for named in code if named not in trusted])
 
 
 def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> list[str]:
     """
-    Trust the code that a pulled run's recipe names, now and later. A value that changes needs permission again.
+    Trust the code that the recipe in a pulled run's file names, now and later. A value that changes needs permission again.
 
     Args:
-        path (`Path`):
-            The recipe's file.
-        recipe ([`Recipe`]):
-            The recipe in the file.
+        path (`Path`), recipe ([`Recipe`]):
+            The file and its recipe.
         is_recorded (`bool`, defaults to `True`):
             Whether this process records the permission in the run's folder.
 
@@ -139,19 +105,7 @@ def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> lis
 
 
 def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[NamedCode] = ()) -> None:
-    """
-    Mark a run's folder as somebody else's.
-
-    Args:
-        folder (`Path`):
-            The run's folder.
-        run (`str`):
-            Source of the run, e.g. `NAMESPACE/RUN`.
-        round_index (`int`, *optional*):
-            The round that was pulled.
-        trusted (`Sequence[NamedCode]`, *optional*):
-            Code that the user's own recipe also names.
-    """
+    """Mark a run's folder as that of `run` (`NAMESPACE/RUN`), pulled up to a round, with code that the user's recipe also names."""
     _write(folder, {"run": run, "round": round_index, "trusted": [vars(named) for named in trusted]})
 
 

@@ -68,41 +68,21 @@ class UntrustedCodeError(ValueError):
         self.code = tuple(code)
 
 
-class _Gate:
-    """Tracks which code must not run in this process yet. Code that the user's own recipes name may always run."""
-
-    def __init__(self) -> None:
-        self._allowed: set[str] = set()
-        self._withheld: dict[str, UntrustedCodeError] = {}
-
-    def allow(self, code: Iterable[NamedCode]) -> None:
-        for named in code:
-            self._allowed.add(named.value)
-            self._withheld.pop(named.value, None)
-
-    def withhold(self, folder: Path, code: Sequence[NamedCode]) -> None:
-        error = UntrustedCodeError(folder, code)
-        for named in code:
-            if named.value not in self._allowed:
-                self._withheld[named.value] = error
-
-    def check(self, value: str) -> None:
-        if value in self._withheld:
-            error = self._withheld[value]
-            raise UntrustedCodeError(error.folder, error.code)
-
-
-_GATE = _Gate()
+_ALLOWED: set[str] = set()  # code that the user's own recipes name, or that the user trusts
+_WITHHELD: dict[str, UntrustedCodeError] = {}
 
 
 def allow_code(code: Iterable[NamedCode]) -> None:
     """Allow code to run in this process: that of the user's own recipe, or code that the user trusts."""
-    _GATE.allow(code)
+    for named in code:
+        _ALLOWED.add(named.value)
+        _WITHHELD.pop(named.value, None)
 
 
 def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
     """Forbid code that somebody else's recipe names to run in this process until it is allowed."""
-    _GATE.withhold(folder, code)
+    error = UntrustedCodeError(folder, code)
+    _WITHHELD.update({named.value: error for named in code if named.value not in _ALLOWED})
 
 
 def refuse_withheld(code: Iterable[NamedCode]) -> None:
@@ -113,7 +93,12 @@ def refuse_withheld(code: Iterable[NamedCode]) -> None:
         UntrustedCodeError: if any of it must not run yet; the message lists all code of that run.
     """
     for named in code:
-        _GATE.check(named.value)
+        _refuse_value(named.value)
+
+
+def _refuse_value(value: str) -> None:
+    if value in _WITHHELD:
+        raise UntrustedCodeError(_WITHHELD[value].folder, _WITHHELD[value].code)
 
 
 def check_command(command: Sequence[str]) -> None:
@@ -150,7 +135,7 @@ def load_extension(spec: str, kind: str) -> Any:
         raise ValueError(
             f"Cannot load the {kind} `{cut_to_line(spec)}`: it must be of the form `package.module:Name`."
         )
-    _GATE.check(spec)
+    _refuse_value(spec)
     module = _import_module(match["module"], spec, kind)
     try:
         return getattr(module, match["name"])

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.fields import MayChange, marked_keys, without_keys
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
     from pvg_hf.data.problems import GameProblems
 
 logger = logging.getLogger(__name__)
-
-# Keys that may change when a run is resumed: none of them affects a random draw or a gradient.
-CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep", "arms", "attack"})
-
-CHANGEABLE_IN = {
-    "prover": frozenset({"save_steps"}),
-    "verifier": frozenset({"save_steps"}),
-    "watchdogs": frozenset({"max_truncated", "min_pair_accuracy", "min_pairs"}),  # these only end a run
-    "bootstrap": frozenset({"pilot_problems"}),  # the pilot comes before the game
-}
 
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
 
@@ -298,18 +289,12 @@ def check_same_settings(
 
 def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:
     """Settings that may not change any more."""
-    begun = {index: _drop_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
-    values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
-    return _drop_changeable(values) | {"rounds": begun}
-
-
-def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
-    sections = {
-        section: {key: value for key, value in values[section].items() if key not in changeable}
-        for section, changeable in CHANGEABLE_IN.items()
-        if isinstance(values.get(section), dict)
+    changeable = marked_keys(Recipe, MayChange)
+    begun = {index: values for index, values in recipe.rounds.items() if index < num_begun}
+    of_rounds = {
+        index: without_keys(values, [key for key in changeable if "." in key]) for index, values in begun.items()
     }
-    return {**values, **sections}
+    return without_keys(recipe.to_dict(), changeable) | {"rounds": of_rounds}
 
 
 def _differs_in_paths_alone(before: Any, now: Any) -> bool:

@@ -6,19 +6,16 @@ which can add to the settings but not replace them.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import Recipe
-from pvg_hf.config.fields import Sets, marked_arguments
+from pvg_hf.config.fields import ArgumentMark, Sets, marked_arguments, marks_of
 from pvg_hf.config.player_sections import (
-    InvarianceConfig,
     PlayerConfig,
     PPOConfig,
-    ProverConfig,
-    ScoreConfig,
     VerifierConfig,
 )
 from pvg_hf.data.label_rates import Rates
@@ -242,34 +239,22 @@ def _taken_values(config: Any, player: str, *, without: Collection[str] = ()) ->
 
 def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
     """Return the key of a recipe by the trainer argument that it sets, and every key of the player by its own name."""
-    keys = {}
-    for section, name in _sections_of(player, config):
-        if section in (type(config), PPOConfig, ScoreConfig):
-            keys |= {field.name: f"{name}.{field.name}" for field in fields(section)}
-    for section, name in _sections_of(player, config):
-        for field in fields(section):
-            arguments = marked_arguments(section, field.name, player)
-            keys |= dict.fromkeys(arguments, f"{name}.{field.name}".removeprefix("."))
+    used = (
+        config.traits.sections
+        if isinstance(config, VerifierConfig)
+        else {"ppo": PPOConfig}
+        if config.has_critic
+        else {}
+    )
+    keys = {field.name: f"{player}.{field.name}" for field in fields(config)}
+    for name, section in used.items():
+        keys |= {field.name: f"{player}.{name}.{field.name}" for field in fields(section)}
+    unused = [f"{player}.{name}." for name in ("ppo", "score") if name not in used]
+    unused.append("prover." if player == "verifier" else "verifier.")
+    for key, mark in marks_of(Recipe, ArgumentMark):
+        if mark.player in (None, player) and not key.startswith(tuple(unused)):
+            keys |= dict.fromkeys(mark.arguments or (key.rpartition(".")[2],), key)
     return keys
-
-
-def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
-    """
-    List the sections of a recipe that a player's trainer depends on, with their names; later ones take precedence.
-    """
-    sections = [(Recipe, "")]
-    sections += [
-        (field.type, field.name)
-        for field in fields(Recipe)
-        if is_dataclass(field.type) and not issubclass(field.type, PlayerConfig)
-    ]
-    sections.append((type(config), player))
-    if isinstance(config, VerifierConfig):
-        sections.append((InvarianceConfig, "verifier.invariance"))
-        sections += [(kind, f"verifier.{name}") for name, kind in config.traits.sections.items()]
-    elif isinstance(config, ProverConfig) and config.has_critic:
-        sections.append((PPOConfig, "prover.ppo"))
-    return sections
 
 
 def _machine_defaults(run: TrainerRun) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.check.loading import check_shared_base
+from pvg_hf.check.contradictions import check_contradictions
+from pvg_hf.check.loading import check_shared_type
 from pvg_hf.check.machine import check_generation
 from pvg_hf.core.project import install_extra
 from pvg_hf.game.play import pending_phases
@@ -68,7 +69,8 @@ BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]
     ],
 )
 def test_only_players_on_the_same_model_share_a_base(overrides, parts, recipe_of, hardware):
-    mistakes = list(check_shared_base(recipe_of(*overrides), hardware))
+    recipe = recipe_of(*overrides)
+    mistakes = [*check_contradictions(recipe), *check_shared_type(recipe, hardware)]
     assert len(mistakes) == len(parts)
     for mistake, part in zip(mistakes, parts, strict=True):
         assert part in mistake

@@ -162,6 +162,8 @@ def test_rounds_of_another_form_are_mistakes(rounds, part):
         ({"rounds": {1: {"prover": {"betaa": 1}}}}, "betaa"),
         ({"name": "a/b"}, "name"),
         ({"prover": {"roles": "both"}}, "prover.roles"),
+        ({"logging": {"report_to": ["tensorbord"]}}, "logging.report_to.0"),
+        ({"logging": {"report_to": ["tensorbord"]}}, "'trackio', 'wandb' or 'tensorboard'"),
     ],
 )
 def test_bad_values_are_named(values, part):

@@ -11,8 +11,9 @@ import yaml
 from experiments.arms import describe_arms, play_arms
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.config.reference import recipe_schema
-from pvg_hf.config.trust import CODE_KEYS, ORIGIN, admit_code, list_code, origin_of, trust_recipe, write_origin
+from pvg_hf.config.fields import NamesCode, marked_keys
+from pvg_hf.config.recipe import RECIPE_ADAPTER
+from pvg_hf.config.trust import ORIGIN, admit_code, list_code, origin_of, trust_recipe, write_origin
 from pvg_hf.core.extensions import UntrustedCodeError, load_extension
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.problems import load_recipe_task
@@ -97,9 +98,9 @@ def test_every_key_that_takes_a_module_or_a_command_is_covered():
                 found[".".join([*path, name])] = text
             walk(child, [*path, name], root)
 
-    schema = recipe_schema()
+    schema = RECIPE_ADAPTER.json_schema()
     walk(schema, [], schema)
-    assert set(found) <= set(CODE_KEYS)
+    assert set(found) <= set(marked_keys(Recipe, NamesCode))
     assert len(found) >= 8
 
 

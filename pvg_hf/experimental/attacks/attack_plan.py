@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.fields import MayChange, marked_keys, without_keys
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import AttackSettings, SneakySees, StoppingConfig
-from pvg_hf.config.side_run import SIDE_RUN
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.attacks.exploit import exploit_rule, exploit_stopping
 from pvg_hf.run.layout import RunFolder
-from pvg_hf.run.resume import CHANGEABLE
 
 CAP_FACTOR = 4  # times the planned steps of a prover phase
 
@@ -31,6 +30,18 @@ _VERIFIER_FILES = (
     "score_verifier.json",
     "calibration.json",
 )
+
+# A run of one round, of which nothing is published or reported to a tracker.
+SIDE_RUN: dict[str, Any] = {
+    "sweep": None,
+    "arms": None,
+    "attack": None,
+    "num_rounds": 1,
+    "rounds": {},
+    "resume_from_hub": None,
+    "hub": {"push": False},
+    "logging": {"report_to": []},
+}
 
 # An attacker's phase is judged by its curve: nothing but the criterion may end it.
 _OVERRIDES: dict[str, Any] = {
@@ -135,7 +146,7 @@ class AttackedVerifier:
     def _attack_digest(self, attack: Attack, settings: AttackSettings) -> str:
         recipe = self.attacker_recipe(attack, settings).to_dict()
         read = {
-            "recipe": {name: value for name, value in recipe.items() if name not in CHANGEABLE},
+            "recipe": without_keys(recipe, [key for key in marked_keys(Recipe, MayChange) if "." not in key]),
             "problems": [self.recipe.seed, settings.num_problems],
             "verifier": [self.digest, self.helpful_score],
         }

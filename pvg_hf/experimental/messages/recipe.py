@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, field_validator, model_
 
 from pvg_hf.config import fields as f
 from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml
-from pvg_hf.config.noise_section import FlipRate, RateSchedule, Resample, check_rates
+from pvg_hf.config.noise_section import RateSchedule, Resample, check_rates
 from pvg_hf.config.sections import Tracker
 from pvg_hf.core.commands import script_command
 
@@ -205,8 +205,8 @@ class LabelNoise:
     epsilon: Annotated[float, Field(ge=0, lt=SYMMETRIC_LIMIT)] | None = Field(
         None, description="A symmetric rate: `rho0 = rho1 = epsilon`."
     )
-    rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0).")
-    rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
+    rho0: f.FlipRate = Field(0.0, description="P(label 1 | truth 0).")
+    rho1: f.FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
     resample: Resample = Field("fixed", description="Draw once per problem (`fixed`), per `epoch`, or per `step`.")
     schedule: RateSchedule | None = Field(
         None, description="Schedule of the rates over the rounds; constant without it."
@@ -323,7 +323,7 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
             "This recipe has a `task`, so that it is not one of a message game: play it by "
             f"`{script_command('run_rounds', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
-    mistakes = list_mistakes_of(values, MESSAGE_ADAPTER)
+    mistakes = list_mistakes_of(values, MessageRecipe)
     if mistakes:
         raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
     return MESSAGE_ADAPTER.validate_python(values)

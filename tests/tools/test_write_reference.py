@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from pvg_hf.config import load_recipe
-from pvg_hf.config.reference import (
+from tools.write_reference import (
     BEGIN,
     END,
     recipe_schema,
@@ -56,6 +56,13 @@ def test_a_line_names_the_trainer_argument_only_if_its_name_differs():
     assert named.isdisjoint({"max_steps", "beta", "save_steps", "generation"})  # they also set others of the trainer's
 
 
+def test_keys_and_sections_that_may_change_in_a_started_run_say_so():
+    lines = [line for line in reference_markdown().splitlines() if line.endswith("May change in a started run. |")]
+    assert {line.split("`")[1] for line in lines} >= {"num_rounds", "output_dir", "save_steps", "min_pairs"}
+    assert "### `hub`\n\nPublishing" in reference_markdown()
+    assert "with a tag for each round. May change in a started run.\n" in reference_markdown()
+
+
 def test_keys_of_both_players_are_listed_once():
     assert reference_markdown().count("| `learning_rate` | number > 0 | `0.0002` |") == 1
 
@@ -75,16 +82,16 @@ def test_schema_describes_every_field_and_rejects_unknown_ones():
 
 
 def test_text_outside_the_markers_is_kept():
-    written = write_between_markers(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    written = write_between_markers(f"before\n{BEGIN}\nold\n{END}\nafter\n", "### Top level")
     assert written.startswith(f"before\n{BEGIN}\n\n### Top level")
     assert written.endswith(f"\n{END}\nafter\n")
     assert "\nold\n" not in written
-    assert write_between_markers(written) == written
+    assert write_between_markers(written, "### Top level") == written
 
 
 def test_missing_markers_are_an_error():
     with pytest.raises(ValueError, match="<!--"):
-        write_between_markers("no markers")
+        write_between_markers("no markers", "")
 
 
 def test_examples_of_the_documentation_are_recipes(repository):

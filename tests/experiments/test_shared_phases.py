@@ -1,14 +1,17 @@
 """Runs that begin with the first phases of another run."""
 
 import shutil
+from dataclasses import fields
 
 import pandas as pd
 import pytest
 
+from experiments.shared_phases import begin_with, same_phases
 from pvg_hf import load_recipe, play
+from pvg_hf.config.fields import AfterBootstrap, marked_keys
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.run.layout import PhaseKey, RunFolder
-from pvg_hf.run.shared_phases import begin_with, same_phases
 from tests.support.game_runs import bytes_of
 
 BOOTSTRAP, VERIFIER = PhaseKey("bootstrap"), PhaseKey("verifier", 0)
@@ -28,12 +31,43 @@ BOOTSTRAP, VERIFIER = PhaseKey("bootstrap"), PhaseKey("verifier", 0)
         ({"prover__temperature": 0.5}, []),
         ({"bootstrap__solutions_per_problem": 3}, []),
         ({"noise__epsilon": 0.1}, []),
+        ({"prover__weight_decay": 0.1, "prover__micro_batch_size": 4}, [BOOTSTRAP, VERIFIER]),
+        ({"stopping__labels": "observed"}, []),  # by which the verifier's threshold is chosen
+        ({"watchdogs__min_pairs": 7}, []),
     ],
     ids=str,
 )
 def test_phases_are_shared_if_all_that_they_read_is_equal(tmp_path, make_recipe, changes, expected):
     first = load_recipe(make_recipe(tmp_path, name="first"))
     assert same_phases(load_recipe(make_recipe(tmp_path, name="second", **changes)), first) == expected
+
+
+# Keys on which the first phases depend, or may depend.
+READ_BY_FIRST_PHASES = [
+    "model",
+    "revision",
+    "dtype",
+    "quantization",
+    "lora",
+    "scratch",
+    "warmup",
+    "trainer",
+    "self_evaluation",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "chat_template_kwargs",
+    "generation",
+    "max_completion_length",
+]
+
+
+def test_every_key_of_the_prover_says_when_it_takes_effect():
+    """A new key either has the mark or is listed above; unmarked, it keeps runs from sharing their first phases."""
+    marked = [key for key in marked_keys(ProverConfig, AfterBootstrap) if "." not in key]
+    assert sorted([*marked, *READ_BY_FIRST_PHASES]) == sorted(field.name for field in fields(ProverConfig))
 
 
 @pytest.mark.slow

@@ -6,38 +6,14 @@ import shutil
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.fields import AfterBootstrap, marked_keys, without_keys
 from pvg_hf.core.files import remove, sync_tree
 from pvg_hf.core.integrity import find_damaged
 from pvg_hf.run.layout import PhaseKey, RunFolder, early_phases, partial_of
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import CHANGEABLE, check_same_recipe
+from pvg_hf.run.resume import check_same_recipe
 
 logger = logging.getLogger(__name__)
-
-# Settings that the phases before the first prover phase do not read. All others must be equal.
-_LATER_SECTIONS = CHANGEABLE | {"name", "rounds", "stopping", "evaluation"}
-_OF_PROVER_TRAINING = frozenset(
-    {
-        "roles",
-        "init",
-        "algorithm",
-        "ppo",
-        "reward",
-        "reward_options",
-        "reward_correction",
-        "max_steps",
-        "helpful_max_steps",
-        "learning_rate",
-        "prompts_per_step",
-        "num_generations",
-        "beta",
-        "scale_rewards",
-        "eval_steps",
-        "eval_problems",
-        "eval_samples",
-        "save_steps",
-    }
-)
 
 
 def begin_with(recipe: Recipe, source: RunFolder) -> list[PhaseKey]:
@@ -97,6 +73,5 @@ def same_phases(recipe: Recipe, other: Recipe) -> list[PhaseKey]:
 
 
 def _early_settings(recipe: Recipe) -> dict[str, Any]:
-    values = {key: value for key, value in recipe.to_dict().items() if key not in _LATER_SECTIONS}
-    prover = {key: value for key, value in values["prover"].items() if key not in _OF_PROVER_TRAINING}
-    return {**values, "prover": prover}
+    later = [key for key in marked_keys(Recipe, AfterBootstrap) if not key.startswith("verifier.")]
+    return without_keys(recipe.to_dict(), later)
