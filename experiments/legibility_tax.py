@@ -19,6 +19,7 @@ import pandas as pd
 from pydantic import Field
 
 from experiments.command import run_experiment
+from experiments.shared_phases import begin_with
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import Count, section
 from pvg_hf.config.player_sections import ProverConfig
@@ -40,7 +41,6 @@ from pvg_hf.game.play import play
 from pvg_hf.run.console import ScriptParser
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.layout import JUDGING, RunFolder
-from pvg_hf.run.shared_phases import begin_with
 
 SIDES = ("game", "correctness_only", "base")
 """Provers that are compared."""

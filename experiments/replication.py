@@ -24,6 +24,7 @@ from typing import Literal
 from experiments.command import recipe_parser, run_experiment
 from experiments.legibility_tax import register
 from experiments.replication_tables import replicate_recipe, tabulate_replication
+from experiments.shared_phases import begin_with
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
@@ -31,7 +32,6 @@ from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.game.play import play
 from pvg_hf.run.jobs import Job, run_jobs
 from pvg_hf.run.layout import RunFolder, unfinished
-from pvg_hf.run.shared_phases import begin_with
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beg
             Number of games played at a time, each in a process.
         beginning (`str`, *optional*):
             Name of another replicated recipe in the same `output_dir`, whose bootstrap and first verifiers are taken over
-            where they are the same (see [`~pvg_hf.run.shared_phases.begin_with`]).
+            where they are the same (see [`~experiments.shared_phases.begin_with`]).
 
     Raises:
         JobsFailedError: if games could not be played; the others are finished.

@@ -5,10 +5,10 @@ import shutil
 import pandas as pd
 import pytest
 
+from experiments.shared_phases import begin_with, same_phases
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.run.layout import PhaseKey, RunFolder
-from pvg_hf.run.shared_phases import begin_with, same_phases
 from tests.support.game_runs import bytes_of
 
 BOOTSTRAP, VERIFIER = PhaseKey("bootstrap"), PhaseKey("verifier", 0)
