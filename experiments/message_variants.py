@@ -79,8 +79,6 @@ def compare_variants(
             Settings of all variants.
         variants (`Mapping[str, Sequence[str]]`):
             Further settings of each, by name.
-        seeds (`Sequence[int]`):
-            The seeds.
 
     Returns:
         `pd.DataFrame`: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds) and, for each

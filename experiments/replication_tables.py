@@ -86,8 +86,6 @@ def values_of(runs: Sequence[RunData], *, pools: Collection[int] | None = None) 
     Return the values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all.
 
     Args:
-        runs (`Sequence[RunData]`):
-            The runs.
         pools (`Collection[int]`, *optional*):
             The provers, by round, over whose mistakes verifiers are averaged; by default all of each run.
     """
@@ -287,8 +285,6 @@ class Contrast:
     Figures of two recipes after the same round, paired by seed.
 
     Args:
-        round_index (`int`):
-            The round.
         names (`tuple[str, str]`):
             Names of the two recipes.
         values (`dict[str, tuple[np.ndarray, np.ndarray]]`):
