@@ -99,7 +99,8 @@ def prover_phase() -> None:
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
-    from pvg_hf.experimental.sweep.seeds import SEED_COLUMNS, show_figure
+    from experiments.replication_tables import SEED_COLUMNS
+    from pvg_hf.experimental.sweep.seeds import show_figure
     from pvg_hf.run.read import load_run
 
     headings = [

@@ -377,8 +377,6 @@ class AuditTrial(NamedTuple):
     The grader's verdict on one text.
 
     Args:
-        problem_id (`str`):
-            The problem.
         transform ([`Transform`]):
             The transform that wrote the text.
         was_correct (`bool`):
@@ -388,8 +386,6 @@ class AuditTrial(NamedTuple):
             as good.
         verdict ([`AuditVerdict`]):
             What the grader returned.
-        text (`str`):
-            The text.
     """
 
     problem_id: str

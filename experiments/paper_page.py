@@ -152,7 +152,11 @@ def write_paper_page(run_folder: Path) -> Path:
         ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
     """
     run = load_run(run_folder, solution_columns=["problem_id"])
-    text = make_environment().get_template("paper.html.jinja").render(run=run, figures=paper_figures(run))
+    text = (
+        make_environment(Path(__file__).parent)
+        .get_template("paper.html.jinja")
+        .render(run=run, figures=paper_figures(run))
+    )
     write_text(run_folder / PAGE, text)
     return run_folder / PAGE
 

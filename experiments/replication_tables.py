@@ -11,23 +11,24 @@ import pandas as pd
 
 from experiments.replication_plots import plot_contrast, plot_replication, plot_training
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
-from pvg_hf.experimental.attacks.exploit import ATTACK_CURVES, ATTACK_OUTCOMES, find_convincing
-from pvg_hf.experimental.sweep.level_plots import save_plot
-from pvg_hf.experimental.sweep.seeds import (
-    mean_over_seeds,
-    seeds_attacks_table,
-    seeds_pools_table,
-    seeds_table,
-    show_figure,
+from pvg_hf.experimental.attacks.exploit import (
+    ATTACK_CURVES,
+    ATTACK_OUTCOMES,
+    exploit_figures,
+    find_convincing,
+    log_rank_p,
+    read_exploits,
 )
-from pvg_hf.report.pool_tables import pool_cells
+from pvg_hf.experimental.sweep.level_plots import save_plot
+from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
+from pvg_hf.report.pool_tables import pool_cells, pool_heading
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -85,8 +86,6 @@ def values_of(runs: Sequence[RunData], *, pools: Collection[int] | None = None) 
     Return the values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all.
 
     Args:
-        runs (`Sequence[RunData]`):
-            The runs.
         pools (`Collection[int]`, *optional*):
             The provers, by round, over whose mistakes verifiers are averaged; by default all of each run.
     """
@@ -147,13 +146,13 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
     Raises:
         ValueError: if no game has an evaluated round.
     """
-    begun, runs = _begun_runs(recipe, seeds)
+    runs = _begun_runs(recipe, seeds)
     write_json(Path(recipe.output_dir) / f"{recipe.name}-replication.json", [raw_figures(run) for run in runs])
     for plot in plot_replication(recipe.name, runs):
         save_plot(plot, Path(recipe.output_dir))
     parts = [f"Means over {len(runs)} seed(s) with 95 % intervals by Student's t:", means_table(runs)]
     if against is not None:
-        _, others = _begun_runs(replace(recipe, name=against), seeds)
+        others = _begun_runs(replace(recipe, name=against), seeds)
         contrast = contrast_recipes(runs, others)
         save_plot(plot_contrast(contrast), Path(recipe.output_dir))
         training = plot_training(f"{recipe.name}-against-{against}-training", {recipe.name: runs, against: others})
@@ -168,21 +167,91 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
         parts += ["Fresh attackers of all seeds:", attacks]
     parts += [
         "Each seed:",
-        seeds_table(begun),
+        seeds_table(runs),
         "Share of sneaky mistakes accepted at 95 % completeness, by verifier and prover:",
-        seeds_pools_table(begun),
+        seeds_pools_table(runs),
     ]
     return "\n\n".join(parts)
 
 
-def _begun_runs(recipe: Recipe, seeds: Sequence[int]) -> tuple[list[Path], list[RunData]]:
-    """Folders and contents of the games that have begun, in the order of the seeds."""
+def _begun_runs(recipe: Recipe, seeds: Sequence[int]) -> list[RunData]:
+    """The games that have begun, in the order of the seeds."""
     roots = [RunFolder.of(replicate_recipe(recipe, seed)).root for seed in dict.fromkeys(seeds)]
-    begun = [root for root in roots if RunFolder(root).recipe.exists()]
-    runs = [load_run(root, solution_columns=["problem_id"]) for root in begun]
+    runs = [load_run(root, solution_columns=["problem_id"]) for root in roots if RunFolder(root).recipe.exists()]
     if not any(run.evaluated for run in runs):
         raise ValueError(f"No seed of `{recipe.name}` has an evaluated round in {recipe.output_dir} yet.")
-    return begun, runs
+    return runs
+
+
+# Column headings and keys of the figures.
+SEED_COLUMNS = (
+    ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy"),
+    ("kept helpful checkpoint: accuracy", "accuracy/best_helpful"),
+    ("against the base, helpful role", "accuracy_change/best_helpful"),
+    ("sneaky: valid mistakes, against the base, sneaky role", "valid_sneaky_change"),
+    ("sneaky: failed", "failed/sneaky"),
+    ("score of sneaky incorrect, against the base's", "score_change/sneaky_incorrect"),
+)
+
+
+def seeds_table(runs: Sequence[RunData]) -> str:
+    """Return a Markdown table with a row per seed and evaluated round: value, 95 % interval and n."""
+    rows = [["seed", "round", *(heading for heading, _ in SEED_COLUMNS)]]
+    for run in runs:
+        for data in run.evaluated:
+            cells = [show_figure(data.figure(key)) for _, key in SEED_COLUMNS]
+            rows.append([str(run.recipe.seed), str(data.round_index), *cells])
+    return markdown_table(rows)
+
+
+def seeds_pools_table(runs: Sequence[RunData]) -> str:
+    """
+    Return a Markdown table of verifiers x pools, with a row per seed and verifier and a column per prover.
+
+    A cell is the share of the prover's sneaky mistakes that the verifier accepts, as in
+    [`~pvg_hf.evaluation.verifiers_by_pools.pool_figures`].
+    """
+    found = [pool_cells(run, "accepted") for run in runs]
+    pools = sorted({pool for cells in found for _, pool in cells})
+    rows = [["seed", "verifier", *map(pool_heading, pools)]]
+    for run, cells in zip(runs, found):
+        for verifier in sorted({verifier for verifier, _ in cells}):
+            shares = [show_figure(cells.get((verifier, pool), EMPTY)) for pool in pools]
+            rows.append([str(run.recipe.seed), str(verifier), *shares])
+    return markdown_table(rows)
+
+
+def seeds_attacks_table(runs: Sequence[RunData]) -> str | None:
+    """
+    Return a Markdown table of the fresh attackers of all runs together, with a row per reward and round.
+
+    The columns are the number that found an exploit, the Kaplan-Meier median of its step, and the p-value of the log-rank test
+    against the attackers of the first attacked round. Several attackers of one game count as independent.
+    """
+    found = attack_judgements(runs)
+    if not found:
+        return None
+    outcomes = read_attacks(found, ATTACK_OUTCOMES)
+    rows = [["attacker", "verifier", "found an exploit", "steps of each", "median step", "p against the first"]]
+    for kind, of_kind in outcomes.groupby("attack", sort=False):
+        first = None
+        for index, of_round in of_kind.groupby("round"):
+            exploits = read_exploits(of_round)
+            figures = exploit_figures(exploits, int(of_round["max_steps"].max()))
+            p = EMPTY if first is None else log_rank_p(exploits, first)
+            first = first or exploits
+            steps = sorted(exploits, key=lambda exploit: (exploit.time, not exploit.is_found))
+            rows.append(
+                [
+                    kind,
+                    str(index),
+                    f"{sum(exploit.is_found for exploit in exploits)} of {len(exploits)}",
+                    ", ".join(str(exploit.time) if exploit.is_found else f"> {exploit.time}" for exploit in steps),
+                    show_figure(figures["median_steps"], with_n=False),
+                    "" if p.value is None else f"{p.value:.3f}",
+                ]
+            )
+    return markdown_table(rows)
 
 
 def means_table(runs: Sequence[RunData]) -> str:
@@ -216,8 +285,6 @@ class Contrast:
     Figures of two recipes after the same round, paired by seed.
 
     Args:
-        round_index (`int`):
-            The round.
         names (`tuple[str, str]`):
             Names of the two recipes.
         values (`dict[str, tuple[np.ndarray, np.ndarray]]`):

@@ -151,8 +151,6 @@ def keep_answer(task: TranslationTask, problem: Problem, translation: str) -> st
     The result thus has the solver's answer whatever the translator wrote: it is correct exactly if the solver is.
 
     Args:
-        task ([`TranslationTask`]):
-            The task of the translation.
         problem (`Mapping[str, Any]`):
             A problem of that task.
         translation (`str`):
@@ -201,8 +199,6 @@ class Translation:
     What a solver and its translator give as the solution to a problem.
 
     Args:
-        problem_id (`str`):
-            The problem.
         solution (`str`):
             The translation, or the solver's own solution if the translation has another answer.
         is_translated (`bool`):

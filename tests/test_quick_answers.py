@@ -24,7 +24,6 @@ WRONG: dict[str, list[list[str]]] = {
     ],
     "attack_verifier.py": OF_RECIPES,
     "auto_label.py": [["proofs.jsonl", "--verifier", "v", "--output", "o", "-m", "2"]],
-    "compare_messages.py": [[*words, "--output", "o", "--variant", "one"] for words in OF_MESSAGES],
     "evaluate_run.py": [["no-such-run"], ["no-such-run", "--only", "no-such-evaluation"]],
     "export_player.py": [["no-such-run", "--output", "o"]],
     "pull_round.py": [["ana/run", "no-such-round"], ["no-such-run"]],

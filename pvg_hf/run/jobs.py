@@ -118,8 +118,6 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
     Run all jobs that are not done, each after those that it needs, and log the outcome of each with the time that is left.
 
     Args:
-        jobs (`Sequence[Job]`):
-            The jobs.
         executor ([`~concurrent.futures.Executor`], *optional*):
             Runs them, as many at a time as it can; it is not shut down. Its processes must share this machine's files.
         num_workers (`int`, defaults to `1`):

@@ -25,8 +25,6 @@ class Judgement:
     Args:
         name (`str`):
             Name of the evaluation.
-        round_index (`int`):
-            The round, from 0.
         title (`str`):
             Heading of its table in the report.
         terms (`dict[str, str]`):

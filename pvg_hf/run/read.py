@@ -35,8 +35,6 @@ class RoundData:
     Results of a round so far.
 
     Args:
-        round_index (`int`):
-            The round, from 0.
         steps (`pd.DataFrame`):
             Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`; empty before this phase.
         figures (`dict[str, Figure]`):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from experiments.replication_tables import seeds_attacks_table
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, draw_attacks, plot_attacks
 from pvg_hf.experimental.programs.similarities_plot import plot_similarities
-from pvg_hf.experimental.sweep.seeds import seeds_attacks_table
 from tests.support.plotted_run import lines_of, run
 
 __all__ = ["run"]

@@ -66,8 +66,6 @@ class Attack:
             Round of the verifier.
         reward (`str`), algorithm (`str`):
             Reward and algorithm of the attacker.
-        seed (`int`):
-            Its seed.
         max_steps (`int`):
             The cap.
         digest (`str`, defaults to `""`):

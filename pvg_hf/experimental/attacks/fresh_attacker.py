@@ -41,8 +41,6 @@ class AttackResult:
     A finished attack.
 
     Args:
-        attack ([`Attack`]):
-            The attack.
         exploit ([`~pvg_hf.experimental.attacks.exploit.Exploit`]):
             When the verifier was exploited, if it was.
         helpful_score (`float`, *optional*):
@@ -88,12 +86,8 @@ def play_attack(verifier: AttackedVerifier, settings: AttackSettings, root: Path
     Args:
         verifier ([`AttackedVerifier`]):
             The frozen verifier.
-        settings ([`~pvg_hf.config.sections.AttackSettings`]):
-            Settings of the attacks.
         root (`Path`):
             Folder of all attacks. A finished one appears there by one rename.
-        attack ([`Attack`]):
-            The attack.
 
     Raises:
         ValueError: if the task or the players cannot be loaded.

@@ -29,8 +29,6 @@ def draw_pool(
     depends on the number of problems or solutions, or on the batch.
 
     Args:
-        judged ([`~pvg_hf.experimental.judging.judged_round.JudgedRound`]):
-            The round.
         role ([`~pvg_hf.core.roles.Role`]):
             Role that writes.
         problems (`list[dict]`):

@@ -25,8 +25,6 @@ class JudgedRun:
     A run whose rounds are evaluated: played on this machine, or pulled from the Hub.
 
     Args:
-        folder ([`RunFolder`]):
-            Folder of the run.
         recipe ([`Recipe`]):
             Recipe of the run. `name` and `output_dir` are those of the folder.
     """
@@ -62,15 +60,7 @@ class JudgedRun:
 
 @dataclass(frozen=True)
 class JudgedRound:
-    """
-    A round to evaluate.
-
-    Args:
-        run ([`JudgedRun`]):
-            The run.
-        round_index (`int`):
-            The round, from 0.
-    """
+    """A round to evaluate."""
 
     run: JudgedRun
     round_index: int

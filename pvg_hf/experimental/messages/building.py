@@ -39,8 +39,6 @@ class LoadedWorld:
     A world with its problems as tensors.
 
     Args:
-        world ([`~pvg_hf.experimental.messages.decisions.DecisionWorld`]):
-            The world.
         train, test ([`~pvg_hf.experimental.messages.problem_data.ProblemData`]):
             Problems of both splits.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
@@ -175,8 +173,6 @@ def training_arguments(
     Turn a recipe into the arguments of the trainer.
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe.
         folder (`Path`):
             Folder for checkpoints.
         source (`str`):

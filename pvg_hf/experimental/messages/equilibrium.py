@@ -189,12 +189,8 @@ def train_seeds(
     Args:
         recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
             The recipe; its own seed is not used. The games are trained together if [`is_stackable`].
-        loaded ([`~pvg_hf.experimental.messages.building.LoadedWorld`]):
-            Its world.
         source (`str`):
             What the verifier sees as the message.
-        seeds (`Sequence[int]`):
-            The seeds.
         progress (`bool`, *optional*, defaults to `False`):
             Whether to show a progress bar.
 

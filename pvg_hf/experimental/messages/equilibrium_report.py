@@ -60,8 +60,6 @@ def summarise_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> str:
     Summarise a sweep in Markdown: the gate, figures by level, fits of the deviations, and the breakdown level.
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe.
         table (`pd.DataFrame`):
             The return value of [`~pvg_hf.experimental.messages.equilibrium.equilibrium_table`].
     """
@@ -151,8 +149,6 @@ def plot_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> Iterator[Plo
     Plot a sweep.
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe.
         table (`pd.DataFrame`):
             Rows of [`~pvg_hf.experimental.messages.equilibrium.equilibrium_table`] that pass the gate.
 

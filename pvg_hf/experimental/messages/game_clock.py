@@ -14,12 +14,8 @@ class TurnPlan:
     Steps of a round.
 
     Args:
-        num_rounds (`int`):
-            Number of rounds.
         prover_steps (`int`):
             Steps of the prover; 0 if the verifier plays alone. With `patience`, the maximum.
-        verifier_steps (`int`):
-            Steps of the verifier.
         is_simultaneous (`bool`, *optional*, defaults to `False`):
             Whether each step updates both players; a round then has as many steps as both together.
         patience (`int`, *optional*):

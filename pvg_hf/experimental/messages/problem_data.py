@@ -37,8 +37,6 @@ class ProblemData(Dataset):
         Convert the problems of a world.
 
         Args:
-            problems ([`~pvg_hf.experimental.messages.decisions.DecisionProblems`]):
-                Problems.
             tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
                 Tokenizer for texts; both texts of a pair are padded to `max_length`.
             max_length (`int`, *optional*, defaults to `128`):
@@ -79,15 +77,7 @@ def collate_problems(rows: Batch | list[dict[str, Any]]) -> Batch:
 
 
 class EpochOrder(Sampler[int]):
-    """
-    Random order of rows, drawn for each epoch from a seed.
-
-    Args:
-        num_rows (`int`):
-            Number of rows.
-        seed (`int`):
-            Seed.
-    """
+    """Random order of rows, drawn for each epoch from a seed."""
 
     def __init__(self, num_rows: int, seed: int):
         self.num_rows, self.seed, self.epoch = num_rows, seed, 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -97,25 +96,10 @@ def render_message_report(
     """Render the page as HTML; every value is escaped."""
     folder = MessageRunFolder(root)
     text, environment = folder.recipe.read_text(encoding="utf-8"), read_json(folder.environment)
-    return _render(TEMPLATE, judged, images, recipe=recipe, recipe_text=text, environment=environment)
-
-
-def render_message_figures(root: Path) -> str:
-    """
-    Render verdict, figures and plots of a run as HTML, without the rest of the page.
-
-    Raises:
-        ValueError: if the folder holds no judged message game.
-    """
-    _, judged = read_message_run(root)
-    images = [embed(plot, plot.to_png()) for plot in plot_messages(root, judged)]
-    return _render("message_figures.html.jinja", judged, images)
-
-
-def _render(template: str, judged: dict[str, MessageJudgement], images: list[Image], **values: Any) -> str:
     terms = {name.replace("_", " "): text for name, text in FIGURES.items()}
     shown = {"verdict": describe_gate(judged), "table": figures_table(judged), "terms": terms, "images": images}
-    return make_environment(Path(__file__).parent).get_template(template).render(**shown, **values)
+    template = make_environment(Path(__file__).parent).get_template(TEMPLATE)
+    return template.render(**shown, recipe=recipe, recipe_text=text, environment=environment)
 
 
 def describe_gate(judged: dict[str, MessageJudgement]) -> list[str]:

@@ -36,8 +36,6 @@ def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRu
     resumes from its last checkpoint.
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe.
         progress (`bool`, *optional*, defaults to `False`):
             Whether to show progress bars.
 

@@ -27,8 +27,6 @@ def train_stacked(
             Games of equal architecture, on the CPU.
         seeds (`Sequence[int]`):
             Seed of each game, for the order of its problems and its noise; they replace those of `args`.
-        train ([`~pvg_hf.experimental.messages.problem_data.ProblemData`]):
-            The problems.
         args ([`StackelbergConfig`]):
             Settings of the training, with the noise of all games. Device, logging and checkpoints are not used.
 

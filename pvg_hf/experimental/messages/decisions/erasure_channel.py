@@ -174,8 +174,6 @@ def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptim
     predicts (1 - 2 epsilon) / (1 + q) + epsilon.
 
     Args:
-        channel ([`ErasureChannel`]):
-            The channel.
         epsilon (`float`, *optional*, defaults to `0.0`):
             P(a label flips), in [0, .5).
 

@@ -118,8 +118,6 @@ def is_satisfiable(rows: np.ndarray, num_variables: int) -> np.ndarray:
     Args:
         rows (`np.ndarray` of shape `(num_systems, num_equations)`):
             Packed systems, see [`draw_systems`].
-        num_variables (`int`):
-            Number of variables.
 
     Returns:
         `np.ndarray` of shape `(num_systems,)`, bool.

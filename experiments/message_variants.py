@@ -1,6 +1,15 @@
-"""Compares variants of a message game: each with every control, for several seeds."""
+"""
+Play variants of a message game for several seeds, and put their figures side by side.
+
+    python -m experiments.message_variants recipes/messages/linear_f2.yaml --output runs/sizes \\
+        --variant "4 x 3" --variant "6 x 4: world.options={num_equations: 6, num_variables: 4}"
+
+A variant is a name and, after a colon, settings that override the recipe, separated by semicolons. OUTPUT.csv has a row per
+variant, message and seed.
+"""
 
 import logging
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +17,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.command import recipe_parser, run_experiment
+from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.decisions import load_world
 from pvg_hf.experimental.messages.equilibrium import train_seeds
@@ -30,6 +42,30 @@ SHOWN = (
 )
 
 
+def main() -> int:
+    parser = recipe_parser(__doc__)
+    parser.add_argument(
+        "--variant", action="append", required=True, metavar="NAME[: SETTINGS]", help="may be repeated"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[42, 123, 456])
+    parser.add_argument("--output", type=Path, required=True, metavar="PATH", help="PATH.csv is written")
+    arguments = parser.parse_intermixed_args()
+
+    def work() -> str:
+        variants: dict[str, list[str]] = {}
+        for text in arguments.variant:
+            name, _, settings = text.partition(":")
+            if not name.strip() or name.strip() in variants:
+                raise ValueError(f"`--variant {text}`: every variant needs a different name, before the colon.")
+            variants[name.strip()] = [setting.strip() for setting in settings.split(";") if setting.strip()]
+        table = compare_variants(arguments.recipe, arguments.overrides, variants, arguments.seeds)
+        path = arguments.output.with_suffix(".csv")
+        write_text(path, to_csv(table))
+        return f"{variants_table(table)}\n\nEvery seed is in {path}"
+
+    return run_experiment(work)
+
+
 def compare_variants(
     recipe: Path, overrides: Sequence[str], variants: Mapping[str, Sequence[str]], seeds: Sequence[int]
 ) -> pd.DataFrame:
@@ -43,8 +79,6 @@ def compare_variants(
             Settings of all variants.
         variants (`Mapping[str, Sequence[str]]`):
             Further settings of each, by name.
-        seeds (`Sequence[int]`):
-            The seeds.
 
     Returns:
         `pd.DataFrame`: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds) and, for each
@@ -81,3 +115,7 @@ def variants_table(table: pd.DataFrame) -> str:
         means = [show_figure(mean_over_seeds(of_variant[name]), with_n=False) for name in names]
         rows.append([variant, message, str(len(of_variant)), *means, f"{of_variant['seconds'].iloc[0]:.0f}"])
     return markdown_table(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,7 +2,8 @@
 
 import json
 
-from pvg_hf.experimental.sweep.seeds import SEED_COLUMNS, seeds_pools_table, seeds_table
+from experiments.replication_tables import SEED_COLUMNS, seeds_pools_table, seeds_table
+from pvg_hf.run.read import load_run
 
 
 def _set_figures(run, round_name, **figures) -> None:
@@ -18,7 +19,7 @@ def test_a_row_per_seed_and_evaluated_round(make_run):
     _set_figures(run, "round-000", **{"valid_sneaky_change": worse_by_a_fifth, "failed/sneaky": without_interval})
     empty = {"value": None, "low": None, "high": None, "n": 0}
     _set_figures(run, "round-001", **{"valid_sneaky_change": empty})
-    header, rule, *rows = [line.split(" | ") for line in seeds_table([run]).splitlines()]
+    header, rule, *rows = [line.split(" | ") for line in seeds_table([load_run(run)]).splitlines()]
     assert len(header) == len(rule) == 2 + len(SEED_COLUMNS)
     assert [(row[0], row[1]) for row in rows] == [("| 7", "0"), ("| 7", "1")]
     assert header[5:7] == ["sneaky: valid mistakes, against the base, sneaky role", "sneaky: failed"]
@@ -28,7 +29,7 @@ def test_a_row_per_seed_and_evaluated_round(make_run):
 
 def test_every_verifier_has_a_row_per_seed(make_run):
     run = make_run(2)
-    header, _, *rows = [line.strip("| ").split(" | ") for line in seeds_pools_table([run]).splitlines()]
+    header, _, *rows = [line.strip("| ").split(" | ") for line in seeds_pools_table([load_run(run)]).splitlines()]
     assert header == ["seed", "verifier", "base prover", "prover 0", "prover 1"]
     assert [row[:2] for row in rows] == [["0", "0"], ["0", "1"]]
     values = json.loads((run / "evaluation" / "round-001" / "metrics.json").read_text())

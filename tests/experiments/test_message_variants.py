@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.message_variants import compare_variants, variants_table
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.experimental.messages.run import play_messages
-from pvg_hf.experimental.messages.variants import compare_variants, variants_table
 from tests.support.message_games import SMALL
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "messages"
