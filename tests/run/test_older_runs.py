@@ -10,6 +10,8 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.run.layout import RunFolder
 
+pytestmark = pytest.mark.game
+
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
@@ -26,7 +28,6 @@ def old_run(tmp_path, monkeypatch) -> RunFolder:
     return RunFolder(Path("runs/game"))
 
 
-@pytest.mark.slow
 def test_an_older_run_is_resumed_from_its_last_checkpoint_and_finished(old_run):
     finished = {path: path.read_bytes() for path in old_run.root.glob("[!.]*/[!.]*/*") if path.is_file()}
     checkpoint = old_run.root / "prover" / ".round-001.partial" / "checkpoints" / "checkpoint-2"

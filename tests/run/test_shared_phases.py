@@ -36,7 +36,7 @@ def test_phases_are_shared_if_all_that_they_read_is_equal(tmp_path, make_recipe,
     assert same_phases(load_recipe(make_recipe(tmp_path, name="second", **changes)), first) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_run_that_begins_with_another_ends_in_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"name": "other", "num_rounds": 1, "prover__reward": "cgc"}
     alone = load_recipe(make_recipe(tmp_path / "alone", **changes))
