@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RUN ?= runs/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo app test test-slow test-nightly quality style benchmarks reference
+.PHONY: help install demo app test test-all test-nightly quality types style benchmarks reference
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -28,25 +28,26 @@ demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
 app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
 	$(BIN)/python -m pvg_hf.app $(RUN)
 
+NEVER := nightly or gpu or hub_live
+STARTS := game or hub or app or docs or experimental
+
 test: install  ## What a contributor runs before a commit
-	$(PYTEST) -m 'not slow and not nightly and not gpu and not hub_live'
+	$(PYTEST) -m '(smoke or not ($(STARTS))) and not ($(NEVER))'
 
-test-slow: install  ## The longer checks; CI runs these and `make test`
-	$(PYTEST) -m 'slow and not nightly'
-
-# Tests that sample or train must pass on any processor: they run again without vector units, where tokens and last digits differ.
-SAMPLING_OR_TRAINING := tests/game/test_minting.py tests/game/phases/test_learning.py tests/game/phases/test_verifier.py \
-	tests/sampling tests/scoring/test_discriminative_verifier.py tests/trainers/reward/test_trainer.py \
-	tests/trainers/prover/test_trainer.py tests/trainers/ppo/test_trainer.py
+test-all: install  ## What CI runs: also games, the Hub, the app, the documentation, and what is experimental
+	$(PYTEST) -m 'not ($(NEVER))'
 
 test-nightly: install  ## What CI leaves out: every recipe's game, damage of every file, the app's looks, the GPU check on toys
-	$(PYTEST) -m nightly
-	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) -m 'not slow and not nightly and not gpu' $(SAMPLING_OR_TRAINING)
+	$(PYTEST) -m 'nightly and not gpu'
 
-quality: install  ## Lint and formatting, changing nothing
+quality: install  ## Lint, formatting and what the documentation says, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/check_docs.py
 	$(BIN)/python -m tools.write_reference --check
+
+types: install  ## Types of the core, by mypy; a part of `make quality` once it finds nothing
+	$(BIN)/python -m mypy
 
 style: install  ## Lint and formatting, mended where they can be
 	$(BIN)/ruff check --fix .

@@ -34,12 +34,27 @@ REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
+# What a test starts follows from its fixtures, and for what is experimental from its folder. `game`, `docs`, `nightly` and
+# `gpu` are marks in the files.
+STARTED_BY = {"_served": "hub"} | dict.fromkeys(
+    ("serve", "serve_for_module", "serve_study", "study_for_module", "chromium"), "app"
+)
+EXPERIMENTAL = ("experimental", "experiments")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Let the longest files begin first, or one worker would be left with them at the end. `.ci/file_seconds.py --write`
-    writes their times.
+    Mark tests by what they start, and let the longest files begin first, or one worker would be left with them at the end.
+    `.ci/file_seconds.py --write` writes their times.
     """
     seconds = json.loads((REPOSITORY / "tests" / "file_seconds.json").read_text())
+    for item in items:
+        marks = {STARTED_BY[name] for name in item.fixturenames if name in STARTED_BY}
+        if item.path.relative_to(REPOSITORY / "tests").parts[0] in EXPERIMENTAL:
+            marks.add("experimental")
+        for mark in sorted(marks):
+            item.add_marker(mark)
     items.sort(key=lambda item: -seconds.get(item.path.relative_to(REPOSITORY / "tests").as_posix(), 0))
 
 

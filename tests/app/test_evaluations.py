@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from pvg_hf.app.evaluations_page import KINDS
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.config import load_recipe
 from pvg_hf.core.integrity import replay_advice
@@ -46,3 +47,16 @@ def test_a_damaged_file_is_named_and_the_others_are_read(run, damage):
     (text,) = found.damage
     assert text.startswith(f"{file} is not a readable Parquet file")
     assert text.endswith(replay_advice(file.parent))
+
+
+def test_kinds_by_hand():
+    rows = pd.DataFrame(
+        {"reference": [0.0, 1.0, 0.5], "predicted": [1.0, 1.0, None], "issues": ['[["x", false]]', "[]", "[]"]}
+    )
+    assert [list(choose(rows).index) for choose in KINDS.values()] == [[0, 1, 2], [0, 2], [0], [0]]
+
+
+def test_an_issue_that_quotes_the_word_false_is_not_hallucinated():
+    rows = pd.DataFrame({"issues": ['[["Line 2 calls a true statement false.", true]]', '[["x", null]]']})
+    assert KINDS["hallucinated issue"](rows).empty
+    assert list(KINDS["hallucinated issue"](rows[:0]).columns) == ["issues"]

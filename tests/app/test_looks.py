@@ -11,7 +11,7 @@ from playwright.sync_api import TimeoutError, expect
 
 from tests.support.game_runs import forget_digests
 
-pytestmark = [pytest.mark.browser, pytest.mark.nightly]
+pytestmark = pytest.mark.nightly
 
 PATHS = {
     "": "#card-sneaky pre",

@@ -1,14 +1,11 @@
 """Rounds and Score your own in a browser."""
 
 import pandas as pd
-import pytest
 from playwright.sync_api import expect
 
 from pvg_hf.app.compared_rounds import figures_frame
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.report.tables import ONLY_IF_KNOWN, ROUND_COLUMNS
-
-pytestmark = pytest.mark.browser
 
 
 def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
@@ -26,23 +23,6 @@ def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, t
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "figures.csv"), figures_frame(OpenRun(arithmetic_run).data()))
 
 
-def test_every_verifier_on_every_prover_is_a_page(app, open_page):
-    page = open_page(f"{app}/verifiers")
-    expect(page.locator("#verifiers img")).to_have_count(2)
-    first = page.locator("#verifiers table").first
-    expect(first.locator("thead th")).to_have_text(["", "base prover", "prover 0", "prover 1"])
-    expect(first.locator("tbody th")).to_have_text(["verifier 0", "verifier 1"])
-    assert page.evaluate("[...document.querySelectorAll('#verifiers img')].every(image => image.naturalWidth > 300)")
-
-
-def test_two_rounds_are_compared(app, open_page):
-    page = open_page(f"{app}/rounds")
-    table = page.locator("#comparison table")
-    expect(table).to_contain_text("small, round 1")
-    expect(table.locator("tbody tr").first).to_contain_text("helpful accuracy")
-    expect(page.locator("#comparison")).to_contain_text("paired by problem")
-
-
 def test_a_text_entered_by_a_visitor_is_scored(app, open_page):
     page = open_page(f"{app}/score")
     page.get_by_role("button", name="Score", exact=True).click()
@@ -57,12 +37,3 @@ def test_a_text_entered_by_a_visitor_is_scored(app, open_page):
     expect(page.locator("#scored .big strong")).to_have_text(
         page.locator("table.steps tbody tr").last.locator("td").nth(1).inner_text()
     )
-
-
-def test_the_glossary_is_a_page(app, open_page):
-    page = open_page(f"{app}/glossary")
-    glossary = page.locator("#glossary")
-    expect(glossary).to_contain_text("Signed relative convincingness")
-    targets = glossary.locator("a").evaluate_all("links => links.map(link => link.href)")
-    assert targets
-    assert [target for target in targets if not target.startswith("https://arxiv.org/abs/")] == []

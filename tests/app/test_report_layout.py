@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.nightly
 
 CUT = """[...document.querySelectorAll('.scroll, .scroll > *')]
     .filter((element) => element.scrollWidth > element.clientWidth + 1 || element.getBoundingClientRect().right > innerWidth + 1)

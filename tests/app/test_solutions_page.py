@@ -2,16 +2,11 @@
 
 import re
 
-import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
 from pvg_hf.app.index import Filter, Query, SolutionIndex
-from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.run.layout import RunFolder
-from tests.support.game_runs import forget_digests
-
-pytestmark = pytest.mark.browser
 
 PROBLEM = "#problem article > pre"  # not the reference
 POSITION = "#position input"
@@ -64,33 +59,6 @@ def test_keys_lead_through_the_problems(app, open_page, index):
     expect(page.locator(".verdict")).to_have_count(0)  # of the next problem nothing is given away
     page.locator(SEARCH).press_sequentially("nrp")
     expect(page.locator("#problem")).to_contain_text("No problem fits")
-
-
-@pytest.mark.slow
-def test_ten_key_presses_move_on_by_ten_problems(app, open_page, index):
-    texts = problem_texts(index, Query(1))
-    page = open_page(f"{app}/?show=all")
-    expect(page.locator(PROBLEM)).to_have_text(texts[0])
-    for key, place in (("n", 10), ("p", 0)):
-        for _ in range(10):
-            page.keyboard.press(key)
-        expect(page.locator(PROBLEM)).to_have_text(texts[place])
-        expect(page.locator(POSITION)).to_have_value(str(place + 1))
-
-
-def test_the_first_view_has_the_problems_that_fooled_the_verifier(serve, open_page, run_copy):
-    file = run_copy / "pool" / "round-001" / "test-sneaky.parquet"
-    rows = pd.read_parquet(file)
-    fooling = rows[~rows["correct"] & ~rows["outcome"].isin(FAILED_OUTCOMES)].index
-    rows.loc[fooling, "score"] = [100.0 + place for place in range(len(fooling))]
-    rows.to_parquet(file)
-    forget_digests(run_copy)
-    url, _ = serve(run_copy)
-    fooled = problem_texts(SolutionIndex(RunFolder(run_copy)), Query(1, filter=Filter.FOOLED))
-    page = open_page(url)
-    expect(page.get_by_role("combobox", name="Show")).to_have_value("fooled")
-    expect(page.get_by_label(f"Problem 1 of {len(fooled)}")).to_be_visible()
-    expect(page.locator(PROBLEM)).to_have_text(fooled[0])
 
 
 def test_a_number_that_is_typed_slowly_is_read_whole(app, open_page, index):
@@ -177,23 +145,3 @@ def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):
     expect(again.locator(PROBLEM)).to_have_text(texts[1 % len(texts)])
     for role, text in zip(("helpful", "sneaky"), shown):
         expect(again.locator(f"#card-{role} pre")).to_have_text(text, use_inner_text=True)
-
-
-def test_a_part_without_problems_says_so(app, open_page):
-    page = open_page(f"{app}/?round=-1&show=all")
-    page.get_by_role("combobox", name="Problems").click()
-    page.get_by_role("option", name="training").click()
-    expect(page.locator("#problem")).to_contain_text("No problem fits")
-    page.keyboard.press("n")
-    page.wait_for_timeout(500)
-    expect(page.locator("#problem")).to_contain_text("No problem fits")
-    page.get_by_role("combobox", name="Round").click()
-    page.get_by_role("option", name="round 1").click()
-    expect(page.get_by_label("Problem 1 of 12")).to_be_visible()
-    expect(page.get_by_role("combobox", name="Problems")).to_have_value("test")
-
-
-@pytest.mark.parametrize("link", ["?round=99&problem=no-such&helpful=x", "?part=training&show=<b>&search=%00"])
-def test_a_link_to_something_missing_shows_the_page(app, open_page, link):
-    page = open_page(f"{app}/{link}")
-    expect(page.locator("#problem")).to_contain_text(re.compile("Problem|No problem fits"))

@@ -70,6 +70,7 @@ def test_an_invalid_port_is_refused(port, capsys):
     assert port in capsys.readouterr().err
 
 
+@pytest.mark.app
 def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     process = start(str(arithmetic_run))
     assert process.stdout.readline() == f"Loading {arithmetic_run} ...\n"
@@ -79,14 +80,7 @@ def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     assert "Traceback" not in said
 
 
-@pytest.mark.slow
-def test_the_app_of_a_space_prints_the_spaces_address(start, run_copy):
-    app = start(str(run_copy), SPACE_HOST="ana-game.hf.space")
-    _, opened = [app.stdout.readline() for _ in range(2)]
-    assert opened.startswith("Open https://ana-game.hf.space/ in a browser")
-
-
-@pytest.mark.slow
+@pytest.mark.app
 def test_temporary_files_are_removed(start, run_copy, tmp_path):
     place = tmp_path / "temporary"
     place.mkdir()

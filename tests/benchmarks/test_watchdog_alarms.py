@@ -18,6 +18,8 @@ from benchmarks.watchdog_alarms import (
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.trainers.prover.metrics import RoleSignals, role_metrics
 
+pytestmark = pytest.mark.nightly
+
 # Where the false-alarm rate of a phase is .05, more than 10 of 100 phases have one with a probability of .011.
 NUM_PHASES, MOST_ALARMS = 100, 10
 

@@ -5,6 +5,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.game
+
 ASK = """
 import json, sys
 from pvg_hf import load_recipe

@@ -34,12 +34,13 @@ from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SO
 from pvg_hf.trainers.reward.invariance import load_regulariser
 from tests.support.adapted_players import make_prover, save_player
 
+pytestmark = pytest.mark.docs
+
 DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its name in the first line
-LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {"max_steps=200": "max_steps=2"}
@@ -332,37 +333,13 @@ def _shell_blocks(page: Path) -> list[str]:
     return [text for language, text in BLOCK.findall(page.read_text("utf-8")) if language in ("bash", "sh")]
 
 
-def test_make_targets_of_the_pages_exist():
-    known = set(re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = {
-        name for page in PAGES for text in _shell_blocks(page) for name in re.findall(r"^make ([a-z-]+)", text, re.M)
-    }
-    assert {"demo", "test"} <= named <= known
+def test_the_example_of_the_errors_page():
+    names = _run("errors.md")
+    assert "`learning_rate`" in names["message"]
 
 
-def test_pages_are_found():
-    assert {"README.md", "data.md", "players.md", "tasks.md", "verifier-trainer.md"} <= {page.name for page in PAGES}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_relative_links_have_existing_targets(page):
-    links = [link for link in LINK.findall(_prose(page)) if not re.match(r"\w+:", link)]
-    broken = [link for link in links if not _leads_somewhere(page, link)]
-    assert broken == []
-
-
-def _leads_somewhere(page: Path, link: str) -> bool:
-    name, _, anchor = link.partition("#")
-    target = (page.parent / name) if name else page
-    return target.exists() and (not anchor or anchor in _anchors(target))
-
-
-def _anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of the page's headings."""
-    headings = re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def _prose(page: Path) -> str:
-    """The page without its code blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+def test_every_example_of_the_formulas_page_runs():
+    try:
+        _run("formulas.md")
+    finally:
+        torch.set_printoptions(profile="default")

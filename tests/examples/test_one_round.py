@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 REPOSITORY = Path(__file__).parents[2]
 SIZES = ("--problems", "100", "--verifier-steps", "2", "--prover-steps", "1")
 
 
-@pytest.mark.slow
 def test_one_round_ends_with_a_line_for_each_prover(tmp_path):
     command = [sys.executable, "examples/one_round.py", str(tmp_path / "round"), *SIZES]
     run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=400)

@@ -373,7 +373,7 @@ def test_the_script_plans_the_seeds_that_it_is_given(compare, make_arms, tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stopped_comparison_resumes_where_it_was_stopped(played, make_arms, repository, tmp_path):
     path, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     path.write_text(json.dumps(make_arms(tmp_path, {"random": []})))

@@ -41,7 +41,6 @@ def compared(models, make_recipe, player, tmp_path_factory):
     return recipe, play_bases(recipe, models, [0])
 
 
-@pytest.mark.slow
 def test_a_classifier_keeps_its_head_and_a_language_model_gets_a_new_one(compared, models):
     recipe, _ = compared
     plain, judge = (base_game_recipe(recipe, (0, model)) for model in models)
@@ -50,7 +49,6 @@ def test_a_classifier_keeps_its_head_and_a_language_model_gets_a_new_one(compare
     assert (plain.verifier.model, judge.verifier.model) == models
 
 
-@pytest.mark.slow
 def test_figures_are_those_of_the_games(compared, models):
     recipe, folder = compared
     table = pd.read_csv(folder.root / "games.csv").set_index("model")
@@ -83,7 +81,6 @@ def test_the_table_has_a_row_for_each_model_with_means_over_seeds():
     assert cells[-2] == "none"
 
 
-@pytest.mark.slow
 def test_finished_games_are_not_played_again(compared, models):
     recipe, folder = compared
     before = {path: path.stat().st_mtime_ns for path in folder.root.parent.rglob("model.safetensors")}
@@ -101,7 +98,6 @@ def test_mistakes_are_reported_before_a_game(make_recipe, models, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_the_script_prints_the_table(compared, models, repository, tmp_path, monkeypatch, capsys):
     recipe, _ = compared
     file = tmp_path / "recipe.json"

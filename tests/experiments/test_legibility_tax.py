@@ -107,7 +107,6 @@ def test_measures_and_differences_by_hand():
     assert table[2].startswith("| accuracy | 0.750 [")
 
 
-@pytest.mark.slow
 def test_the_control_is_trained_once_and_compared(run):
     (result,) = evaluate_run(run.root, round_index=1, only=["legibility_tax"])
     assert result.figure("num_solutions/game").value == result.figure("num_solutions/correctness_only").value == 4

@@ -70,7 +70,7 @@ def test_every_key_of_the_prover_says_when_it_takes_effect():
     assert sorted([*marked, *READ_BY_FIRST_PHASES]) == sorted(field.name for field in fields(ProverConfig))
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_run_that_begins_with_another_ends_in_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"name": "other", "num_rounds": 1, "prover__reward": "cgc"}
     alone = load_recipe(make_recipe(tmp_path / "alone", **changes))

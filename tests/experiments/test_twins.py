@@ -15,7 +15,6 @@ def twins(make_recipe, tmp_path_factory):
     return recipe, play_twins(recipe, seed=0)
 
 
-@pytest.mark.slow
 def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
     _, pair = twins
     structured, random = (pair.folders[kind] for kind in (STRUCTURED, RANDOM))
@@ -33,7 +32,6 @@ def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
     assert abs(found.value - pair.rate) < 4 * error
 
 
-@pytest.mark.slow
 def test_the_comparison_writes_table_steps_and_plot(twins):
     recipe, pair = twins
     folder = write_twins(recipe, [pair])

@@ -23,6 +23,8 @@ from tests.support.game_runs import prover_steps
 from tests.support.own_rules import scaled_score
 from tests.support.recall_task import write_solution
 
+pytestmark = pytest.mark.game
+
 
 def heldout_lines(folder):
     """The prover phase's figures of the steps at which its held-out solutions were judged."""

@@ -15,6 +15,7 @@ from tests.support.game_runs import bytes_of, check_same_so_far, copy_until, pla
 ENDING = "All finished phases are kept. Free some space, then resume the run with the same command."
 
 
+@pytest.mark.game
 @pytest.mark.parametrize(
     ("phase", "place", "share_of_model"),
     [
@@ -44,6 +45,7 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
     check_same_so_far(folder, reference)
 
 
+@pytest.mark.game
 @pytest.mark.parametrize(
     ("phase", "call", "checkpoint"),
     [

@@ -26,7 +26,7 @@ CHANGES = {
 }
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.game
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,7 @@ def test_role_metrics_are_over_both_processes(twofold):
             assert line[f"prover/reward/{role}"] == pytest.approx(of_role["src"].mean(), abs=1e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("ending", "checkpoint"),
     [
@@ -137,6 +138,7 @@ def test_killed_in_a_prover_step_it_is_resumed_by_two_processes(
     assert continued == [checkpoint]
 
 
+@pytest.mark.nightly
 def test_stopped_in_minting_finished_batches_are_kept(twofold, tmp_path, make_recipe, reference):
     folder, log = branch_off(reference, tmp_path, "round-000/mint"), tmp_path / "log.txt"
     order = {"recipe": make_recipe(tmp_path), "phase": "mint", "round_index": 0}

@@ -8,6 +8,8 @@ from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import differing, whole_and_killed
 from tests.support.recall_task import is_troublesome
 
+pytestmark = pytest.mark.game
+
 CHANGES = {
     "task__name": "tests.support.recall_task:FlakyRecallTask",
     "num_rounds": 1,

@@ -23,6 +23,7 @@ def test_a_disk_that_gives_back_other_bytes_is_an_error(tmp_path, monkeypatch):
         try_checkpoint(tmp_path)
 
 
+@pytest.mark.game
 def test_a_disk_that_takes_no_weights_ends_the_game_before_its_first_phase(game, tmp_path, monkeypatch):
     def refuse(tensors, file):
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), str(file))

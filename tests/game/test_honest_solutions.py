@@ -9,6 +9,8 @@ from pvg_hf.game.players import PlayerLoader
 from pvg_hf.run.layout import METRICS, pool_file, pool_test_file
 from pvg_hf.sampling import Sampler
 
+pytestmark = pytest.mark.game
+
 SHOWN = {
     "task__name": "tests.support.recall_task:ShownRecallTask",
     "task__sneaky_sees": "honest_solution",

@@ -33,6 +33,8 @@ from tests.support.game_runs import (
     start_process,
 )
 
+pytestmark = pytest.mark.game
+
 IN_A_PROVER_STEP = {"event": "open", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"}
 IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpful\.parquet'"}
 
@@ -103,7 +105,7 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
     return launcher.returncode, said
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("number", "to"), [("SIGTERM", "launcher"), ("SIGINT", "group")], ids=["kill", "Ctrl-C"])
 def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_path, make_recipe, reference, repository):
     """`accelerate launch` does not pass signals on; a terminal sends Ctrl-C to the launcher and to its process."""
@@ -200,11 +202,14 @@ def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, c
 @pytest.mark.parametrize(
     ("phase", "call", "count", "continued"),
     [
-        ("verifier", "reward/loss.py:pair_loss", 4, ["checkpoint-3"]),
+        pytest.param("verifier", "reward/loss.py:pair_loss", 4, ["checkpoint-3"], marks=pytest.mark.nightly),
         ("prover", "prover/trainer.py:ProverGRPOTrainer._calculate_rewards", 4, ["checkpoint-3"]),
-        ("verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"]),  # of its last step
+        # of its last step
+        pytest.param(
+            "verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"], marks=pytest.mark.nightly
+        ),
         ("mint", "tasks/grade.py:TolerantGrader.__call__", 3, []),
-        ("evaluate", "summary.py:evaluate_round", 1, []),
+        pytest.param("evaluate", "summary.py:evaluate_round", 1, [], marks=pytest.mark.nightly),
     ],
     ids=["verifier", "prover", "held-out scores", "mint", "evaluate"],
 )
@@ -259,7 +264,7 @@ def test_an_import_is_stopped_between_two_batches(tmp_path, reference, whole_and
     whole_and_stopped(PhaseKey("bootstrap"), moment, bootstrap={"import_from": str(tmp_path / "own.jsonl")})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_ends_labelling_after_the_current_batch_of_proofs(tmp_path, make_score_recipe, score_run):
     folder = copy_until(score_run, tmp_path, "round-000/mint")
     order = {"recipe": make_score_recipe(tmp_path), "phase": "mint", "round_index": 0}

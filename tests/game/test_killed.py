@@ -10,6 +10,8 @@ from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import differing, play_in_process
 
+pytestmark = [pytest.mark.game, pytest.mark.smoke]
+
 # A process is killed just before this happens; the next one resumes, and is killed at the next moment.
 DEATHS = {
     "bootstrap, between two files": ("os.rename", r"pool/\.base\.partial/test-helpful\.parquet'", 1),

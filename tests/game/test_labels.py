@@ -24,6 +24,8 @@ from tests.game.test_distributed import start_two
 from tests.support.game_runs import branch_off, differing, play_in_process
 from tests.support.recall_task import RecallTask
 
+pytestmark = pytest.mark.game
+
 ROUGH = {"timeout": 0.2, "spurious_fail": 0.25, "spurious_pass": 0.25}
 CHECKER = {
     "escalation_policy": "on_timeout",
@@ -218,7 +220,7 @@ def test_equal_solutions_of_both_roles_are_paid_for_once(tmp_path, game):
     assert costs == [2, 2, 2, 2, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path, make_recipe):
     """This includes budgets that were half spent when it was killed."""
     noise = {**NOISE, "checker": {**CHECKER, "budget": BUDGETS}}
@@ -247,9 +249,7 @@ def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
     assert not rows["is_noise_flagged"].any()
 
 
-@pytest.mark.parametrize(
-    "base", ["grade", pytest.param("tests.support.own_rules:ends_evenly", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("base", ["grade", "tests.support.own_rules:ends_evenly"])
 def test_an_error_of_the_tasks_grade_is_not_a_checker_outcome(base, tmp_path, game, monkeypatch):
     """
     The grade is the truth, for which there is no substitute: the phase ends, and is resumed once the task is
@@ -361,7 +361,7 @@ def test_the_provers_correction_assumes_the_rates_of_its_round(game):
         assert label_rates(recipe, 0, "prover", []) == pytest.approx((expected, expected))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_get_the_labels_of_one(checked, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, num_rounds=1, noise=NOISE)
     log = tmp_path / "log.txt"

@@ -15,6 +15,8 @@ from pvg_hf.models.prover_model import load_prover
 from tests.support import noise_levels as levels_script
 from tests.support.noise_levels import Levels
 
+pytestmark = pytest.mark.game
+
 
 def _held_bytes() -> int:
     """Bytes of all tensors that are alive."""
@@ -24,8 +26,14 @@ def _held_bytes() -> int:
     return sum(storages.values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("lora", "algorithm"), [(None, "grpo"), ({"r": 2}, "grpo"), ({"r": 2}, "ppo")])
+@pytest.mark.parametrize(
+    ("lora", "algorithm"),
+    [
+        pytest.param(None, "grpo", marks=pytest.mark.nightly),
+        pytest.param({"r": 2}, "grpo", marks=pytest.mark.nightly),
+        ({"r": 2}, "ppo"),
+    ],
+)
 def test_no_tensor_outlives_its_phase(lora, algorithm, tmp_path, make_recipe):
     levels = Levels(_held_bytes)
     settings = {"prover__roles": "separate" if lora else "shared", "prover__lora": lora, "verifier__lora": lora}
@@ -58,7 +66,7 @@ def large_player(player, tmp_path):
     return tmp_path / "large"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_resident_memory_comes_back_after_each_phase(large_player, tmp_path, make_recipe):
     """
     From the second round on everything is imported, and the memory at each phase is that of the round before. The

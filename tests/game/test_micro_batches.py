@@ -8,6 +8,8 @@ from pvg_hf.game.limits import OutOfMemory
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
+pytestmark = pytest.mark.game
+
 
 @pytest.fixture
 def fitting(monkeypatch):

@@ -19,6 +19,8 @@ from pvg_hf.trainers.reward.loss import noisy_labels
 from tests.support.game_runs import branch_off
 from tests.support.recall_task import write_solution
 
+pytestmark = pytest.mark.game
+
 
 @pytest.fixture
 def label(tmp_path, game):

@@ -3,10 +3,13 @@
 import json
 
 import pandas as pd
+import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.data.problems import GameProblems
 from tests.support.recall_task import ODD_TEXT
+
+pytestmark = pytest.mark.game
 
 
 def test_texts_stay_as_they_are_in_a_whole_game(tmp_path, make_recipe):

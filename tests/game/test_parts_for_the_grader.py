@@ -8,6 +8,8 @@ from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.game.phases import prover
 from tests.support.recall_task import HidingRecallTask, RecallTask
 
+pytestmark = pytest.mark.game
+
 TASK = "tests.support.recall_task:HidingRecallTask"
 
 

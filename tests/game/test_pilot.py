@@ -9,6 +9,8 @@ from pvg_hf.game.cli import run_pilot
 from pvg_hf.game.pilot import has_pilot
 from pvg_hf.run.layout import RunFolder
 
+pytestmark = pytest.mark.game
+
 NUM_PROBLEMS = 6
 
 

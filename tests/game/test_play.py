@@ -18,8 +18,9 @@ from tests.support.game_runs import (
     play_in_process,
 )
 
+pytestmark = pytest.mark.game
 
-@pytest.mark.slow
+
 def test_phases_in_separate_processes_equal_the_run_in_one(tmp_path, game, reference):
     recipe, folder = game(), RunFolder(tmp_path / "game")
     phases = schedule(load_recipe(recipe))[:5]

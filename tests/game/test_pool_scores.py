@@ -13,6 +13,8 @@ from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.scoring import VerifierScorer
 from tests.support.game_runs import bytes_of, copy_until
 
+pytestmark = pytest.mark.game
+
 
 def scores_of(folder, round_index) -> pd.DataFrame:
     return pd.read_parquet(folder.evaluation(round_index) / POOL_SCORES)

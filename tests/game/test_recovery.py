@@ -11,6 +11,8 @@ from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import branch_off, differing, play_in_process, prover_steps
 
+pytestmark = pytest.mark.game
+
 # Collapse, at the third of six steps, unless all sneaky solutions are answered and incorrect.
 COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}
 THE_PROVER = {"phase": "prover", "round_index": 0}
@@ -37,9 +39,9 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     ("recovery", "lora"),
     [
         ("easier", {"r": 4}),
-        pytest.param("easier", None, marks=pytest.mark.slow),
+        pytest.param("easier", None, marks=pytest.mark.nightly),
         *(
-            pytest.param(recovery, lora, marks=pytest.mark.slow)
+            pytest.param(recovery, lora, marks=pytest.mark.nightly)
             for recovery in ("temperature", "supervised")
             for lora in (None, {"r": 4})
         ),
@@ -75,7 +77,7 @@ def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginn
         assert all(torch.equal(second[0].ref_model.state_dict()[name], first[1][name]) for name in moved)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
 def test_killed_in_the_second_attempt_it_resumes_to_the_same_bytes(recovery, tmp_path, make_recipe, reference):
     runs = []

@@ -20,7 +20,7 @@ def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.Compl
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500)
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_export_writes_weights_that_load_by_themselves(reference, repository, tmp_path):
     output = tmp_path / "exported"
     done = _run(repository, "export_player.py", str(reference.root), "--output", str(output), "--dtype", "float32")
@@ -90,7 +90,8 @@ def test_players_are_found_by_their_paths(reference):
     assert reference.player("prover", 0, "best-helpful") == reference.best_helpful(0)
 
 
-@pytest.mark.slow
+@pytest.mark.game
+@pytest.mark.nightly
 def test_a_game_phase_by_phase_is_the_same_game(reference, repository, make_recipe, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_recipe(tmp_path)))

@@ -12,7 +12,7 @@ from tests.support.game_runs import branch_off, start_two
 LORA = {"r": 4, "alpha": 8}
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.game, pytest.mark.nightly]
 
 
 @pytest.fixture(

@@ -11,6 +11,8 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.game.callbacks import GameCallback
 from tests.support.game_runs import branch_off
 
+pytestmark = pytest.mark.game
+
 pytest.importorskip("tensorboard")
 
 
@@ -45,7 +47,7 @@ def test_one_run_over_the_whole_game_on_its_step_axis(tmp_path, game, reference)
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("tracker", ["trackio", "wandb"])
 def test_runs_can_be_tracked_offline(tmp_path, game, reference, tracker):
     """A separate process has the environment that keeps the tracker off the network."""

@@ -44,6 +44,7 @@ def test_checkpoints_are_ordered_by_number(tmp_path):
     assert newest_checkpoint(tmp_path) is None
 
 
+@pytest.mark.game
 def test_variables_of_accelerate_change_no_training(play_phase, reference, monkeypatch, caplog):
     variables = {"ACCELERATE_MIXED_PRECISION": "bf16", "ACCELERATE_DYNAMO_BACKEND": "inductor"}
     for name, value in {**variables, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4"}.items():
@@ -59,6 +60,7 @@ def test_steps_are_recorded_with_all_documented_figures(reference):
     assert not {"prover/epoch", "prover/step_time", "prover/num_tokens"} & line.keys()
 
 
+@pytest.mark.game
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
 def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, monkeypatch):
     monkeypatch.setattr(training, "shows_progress", lambda recipe: True)  # as on a terminal

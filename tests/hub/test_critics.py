@@ -27,7 +27,7 @@ ADAPTERS = {
 TEXT = "Box 7?"
 CASES = [
     pytest.param(WHOLE, ["", "best-helpful"], id="whole"),
-    pytest.param(ADAPTERS, ["helpful", "helpful/best-helpful", "sneaky"], id="adapters", marks=pytest.mark.slow),
+    pytest.param(ADAPTERS, ["helpful", "helpful/best-helpful", "sneaky"], id="adapters", marks=pytest.mark.nightly),
 ]
 
 
@@ -56,6 +56,7 @@ def _values_of(critic: Path) -> list[float]:
     return model.eval()(input_ids=ids).logits.flatten().tolist()
 
 
+@pytest.mark.game
 @pytest.mark.parametrize(("changes", "checkpoints"), CASES)
 def test_critics_make_the_round_trip(changes, checkpoints, hub, client, play_round, tmp_path):
     folder = play_round(changes)

@@ -60,7 +60,7 @@ def test_every_evaluated_round_is_published_and_noted(hub, client, finished, rec
     assert hub.requests == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_app_on_the_run_is_a_space_that_each_round_renews(hub, client, recipe, reference, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     client("play_with_space", recipe(hub__space=True))
@@ -119,7 +119,6 @@ def test_rounds_whose_weights_were_deleted_are_passed_over(hub, client, finished
     assert _alerts(finished) == []
 
 
-@pytest.mark.slow
 def test_a_game_continued_on_another_machine_ends_in_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
     """Round 0 is published from one folder; round 1 is played in another, empty one."""
     client("push", str(copy_until(reference, tmp_path / "here", "round-001/verifier").root), 0)

@@ -8,6 +8,8 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.layout import RunFolder
 
+pytestmark = pytest.mark.game
+
 
 def _play(folder, make_recipe, **changes) -> RunFolder:
     play(load_recipe(make_recipe(folder, verifier__kind="likelihood", num_rounds=1, **changes)))

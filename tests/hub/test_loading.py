@@ -49,6 +49,7 @@ def test_prover_card_loads_the_prover(cards, client, reference):
     assert client("run_card", cards["game-prover"], probe) == total
 
 
+@pytest.mark.smoke
 def test_verifier_card_gives_the_scorers_score(cards, client, reference):
     row = ("Box 7?", "#### 3")
     scorer = VerifierScorer.from_pretrained(reference.verifier(1))

@@ -26,6 +26,7 @@ def _differing_paths(pulled: str, reference: RunFolder, *, without: str = "nothi
     return [path for path in mine if mine[path] != others[path]]
 
 
+@pytest.mark.smoke
 def test_the_last_round_has_everything_needed_to_continue(published, client, reference, tmp_path):
     folder = client("pull", RUN, "latest", str(tmp_path))
     assert folder == str(tmp_path / "game")

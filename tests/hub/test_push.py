@@ -58,6 +58,7 @@ def test_no_local_path_is_published(expected, reference, player):
     assert [place for place, text in contents.items() if any(path in text for path in paths)] == []
 
 
+@pytest.mark.smoke
 def test_pool_is_published_as_it_is(expected, reference):
     for k, name in enumerate(["round-000", "round-001"]):
         solutions = expected[f"{OWNER}/game-solutions"][name]
@@ -213,6 +214,7 @@ def test_a_push_stopped_between_upload_and_tag_is_resumed(skip, hub, client, ref
     assert hub.state() == expected
 
 
+@pytest.mark.smoke
 def test_a_push_killed_before_its_tag_is_resumed(hub, client, reference, expected, tmp_path):
     pid = tmp_path / "pid"
     hub.faults.append(Fault("POST .*/tag/", 500, act=lambda: os.kill(int(pid.read_text()), signal.SIGKILL)))
@@ -223,6 +225,7 @@ def test_a_push_killed_before_its_tag_is_resumed(hub, client, reference, expecte
     assert hub.state() == expected
 
 
+@pytest.mark.smoke
 def test_an_expired_token_is_named_and_not_tried_again(hub, client, reference):
     hub.tokens = {"another"}
     with pytest.raises(ClientError, match=r"401.*expired.*`hf auth login`") as caught:

@@ -163,6 +163,7 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
+@pytest.mark.game
 @pytest.mark.parametrize(
     "name",
     [
@@ -176,6 +177,7 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     _check_played(play(recipe), num_phases=5)
 
 
+@pytest.mark.game
 @pytest.mark.nightly
 def test_the_recipe_of_a_generative_verifier_plays(tmp_path, repository):
     """It plays verifier, prover, harder proofs and their labels, and the next verifier, which trains on these."""
@@ -195,6 +197,7 @@ SMALL_PLAYERS = [f"{player}.{setting}" for player in ("prover", "verifier") for 
 SMALL_PLAYERS += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
 
 
+@pytest.mark.game
 @pytest.mark.nightly
 def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
@@ -208,6 +211,7 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     _check_played(play(recipe), num_phases=6)
 
 
+@pytest.mark.game
 @pytest.mark.nightly
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
@@ -258,6 +262,7 @@ def qwen(tmp_path_factory, problems) -> Path:
     return _taught(tmp_path_factory.mktemp("qwen"), ["".join(pair) for pair in asked], asked)
 
 
+@pytest.mark.game
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "quantized", "settings"),
@@ -296,6 +301,7 @@ def coder(tmp_path_factory, programs) -> Path:
     return _taught(tmp_path_factory.mktemp("coder"), texts, asked)
 
 
+@pytest.mark.game
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["mbpp", "apps"])
 def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):

@@ -162,6 +162,7 @@ def test_the_single_thread_set_by_the_launcher_is_detected(environment, expected
     assert has_default_threads() == expected
 
 
+@pytest.mark.game
 def test_a_closed_pipe_is_not_an_error(repository):
     """`| head -1` closes the pipe after its first line."""
     program = "from pvg_hf.run.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
@@ -173,7 +174,8 @@ def test_a_closed_pipe_is_not_an_error(repository):
     assert (process.communicate()[1], process.returncode) == (b"", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.game
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which makes the folders")
 def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
     """wandb makes two at import, and TRL imports wandb."""
@@ -198,7 +200,8 @@ def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
     assert list(tmp_path.glob("*wandb*")) == []
 
 
-@pytest.mark.slow
+@pytest.mark.game
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("wandb") is None, reason="is about wandb")
 def test_wandb_can_still_be_imported(repository):
     program = (

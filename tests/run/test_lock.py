@@ -14,6 +14,7 @@ from pvg_hf.run.lock import locked
 from tests.support.game_runs import check_same_so_far, copy_until, play_in_process, start_process
 
 
+@pytest.mark.game
 def test_second_play_of_a_run_is_refused_and_the_first_named(tmp_path, game):
     with (
         locked(tmp_path / "game", is_main=True),
@@ -92,6 +93,7 @@ def test_a_folder_that_is_gone_is_the_error_of_whatever_fails_then(ending, tmp_p
     assert root.exists() == (ending != "moved")
 
 
+@pytest.mark.game
 @pytest.mark.parametrize(
     ("phase", "event", "pattern"),
     [
@@ -112,6 +114,7 @@ def test_a_game_whose_folder_is_moved_ends_and_resumes_there(phase, event, patte
     check_same_so_far(moved, reference)
 
 
+@pytest.mark.game
 def test_two_games_at_once_are_refused_the_second_time(tmp_path, make_recipe, reference):
     """The first process is held in the middle of a phase until the second one has ended."""
     folder, log = copy_until(reference, tmp_path, "round-000/mint"), tmp_path / "log.txt"

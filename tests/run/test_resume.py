@@ -3,12 +3,14 @@ import shlex
 import shutil
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.check.plan import describe_plan
+from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
@@ -18,13 +20,30 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import make_solution, solution_features
 from pvg_hf.game.heldout import DegenerateVerifierError
+from pvg_hf.game.training import newest_checkpoint
+from pvg_hf.models.hardware import join_processes
 from pvg_hf.report.page import _origin
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.phase_record import read_record
 from pvg_hf.run.read import load_run
-from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe, write_derived
+from pvg_hf.run.resume import (
+    check_same_problems,
+    check_same_recipe,
+    check_unchanged,
+    extended_recipe,
+    prepare_resume,
+    write_derived,
+)
 from tests.support import recall_task
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+
+
+def resume(recipe: Recipe) -> RunFolder:
+    """Do what a start does before it plays a phase."""
+    folder = RunFolder.of(recipe)
+    prepare_resume(recipe, folder, GameProblems.load(recipe), join_processes(recipe.device))
+    return folder
+
 
 IN_THE_LAST_CHECKPOINT = {
     "event": "open",
@@ -36,7 +55,7 @@ def test_changed_recipe_is_refused_with_every_difference(tmp_path, game, referen
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     before = folder.recipe.read_bytes()
     with pytest.raises(ValueError) as caught:
-        play(load_recipe(game(prover__beta=0.5, seed=1, task__options={"num_train": 61, "num_test": 4})))
+        resume(load_recipe(game(prover__beta=0.5, seed=1, task__options={"num_train": 61, "num_test": 4})))
     changes = [line for line in str(caught.value).splitlines() if line.startswith("- ")]
     assert changes == [
         "- `prover.beta`: 0.05 before, 0.5 now",
@@ -73,6 +92,7 @@ def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
     check_same_recipe(folder, changed)
 
 
+@pytest.mark.game
 def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, reference):
     """The error's advice works as it is printed."""
     folder = branch_off(reference, tmp_path, "round-001/verifier")
@@ -94,7 +114,7 @@ def test_a_run_whose_problems_the_task_no_longer_has_is_not_resumed(tmp_path, ga
     folder = copy_until(reference, tmp_path, "round-001/mint")
     before = folder.state.read_bytes()
     monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))  # 3 to 8 when it was started
-    for start in (play, describe_plan):
+    for start in (resume, describe_plan):
         with pytest.raises(ValueError, match=r"`recall` no longer .*`test-0`, '\w+ has [3-8] \w+\.'.* another `name`"):
             start(load_recipe(game()))
     assert folder.state.read_bytes() == before
@@ -110,7 +130,7 @@ def test_a_run_without_anything_left_to_write_may_have_problems_that_the_task_no
     else:
         copy_until(reference, tmp_path, "round-001/evaluate")
     monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))
-    assert differing(play(load_recipe(game())), reference) == []
+    resume(load_recipe(game()))
 
 
 def test_a_run_of_the_arithmetic_worlds_first_version_is_read_but_not_resumed(tmp_path):
@@ -157,7 +177,7 @@ def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path
     begun.mkdir()
     write_json(begun / "phase.json", {"num_processes": 2})
     with pytest.raises(ValueError) as caught:
-        play(load_recipe(game()))
+        resume(load_recipe(game()))
     assert str(caught.value) == (
         f"Phase `round-001/{phase}` was started by 2 process(es) and cannot resume in 1: its batches and checkpoints are "
         f"those of 2. Start it by `{play_command(folder.root, launcher='accelerate launch --num_processes 2')}`. To play the "
@@ -165,6 +185,7 @@ def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path
     )
 
 
+@pytest.mark.game
 def test_minting_resumes_with_any_number_of_processes(tmp_path, game, reference):
     """It starts again, and its bytes do not depend on their number."""
     folder = copy_until(reference, tmp_path, "round-001/mint")
@@ -182,7 +203,7 @@ def test_changed_processes_threads_or_versions_are_reported_and_recorded(tmp_pat
     changed = {**environment, "num_processes": 2, "versions": {**environment["versions"], "torch": "1.0"}}
     folder.write_environment(changed)
     for _ in range(2):  # the second start is like the first
-        play(load_recipe(game()), phase="evaluate", round_index=1)
+        resume(load_recipe(game()))
     changes = [event["changes"] for event in read_json_lines(folder.events) if event["event"] == "environment_changed"]
     torch = environment["versions"]["torch"]
     assert changes == [{"num_processes": [2, 1], "versions.torch": ["1.0", torch]}]
@@ -193,7 +214,7 @@ def test_changed_processes_threads_or_versions_are_reported_and_recorded(tmp_pat
 def test_fewer_rounds_are_refused(tmp_path, game, reference):
     copy_until(reference, tmp_path, "round-001/evaluate")
     with pytest.raises(ValueError, match=r"`num_rounds`: 2 before, 1 now"):
-        play(load_recipe(game(num_rounds=1)))
+        resume(load_recipe(game(num_rounds=1)))
 
 
 @pytest.mark.parametrize(
@@ -212,6 +233,7 @@ def test_more_rounds_other_logging_other_checkpoints_and_looser_limits_are_allow
     check_unchanged(load_recipe(game()), load_recipe(game(**change)), num_begun=2)
 
 
+@pytest.mark.game
 def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, reference):
     branch_off(reference, tmp_path, "round-001/verifier")
     with pytest.raises(DegenerateVerifierError, match=r"`watchdogs\.min_pair_accuracy` = 1"):
@@ -219,6 +241,7 @@ def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, 
     assert differing(play(load_recipe(game())), reference) == []
 
 
+@pytest.mark.game
 def test_a_run_that_truncation_has_ended_resumes_if_more_is_allowed(tmp_path, game, reference):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     short = {"prover__max_completion_length": 2}
@@ -270,6 +293,10 @@ def test_sections_that_were_added_or_removed_are_differences(game):
         check_unchanged(adapted, plain, num_begun=0)
 
 
+def copy_of(run: RunFolder, output_dir: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(run.root, output_dir / run.root.name))
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -315,23 +342,25 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
     damaged = folder.root / file
     damage(damaged)
     with pytest.raises(DamagedFileError) as caught:
-        play(load_recipe(game()))
+        resume(load_recipe(game()))
     assert caught.value.path == damaged
     assert f"Delete the folder {folder.root.joinpath(*Path(file).parts[:2])} and continue the run" in str(caught.value)
 
 
+@pytest.mark.game
 def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/prover")
     truncate(folder.verifier(0) / "config.json")
     with pytest.raises(
         ValueError, match=f"`rm -r {folder.verifier(0)} && python scripts/run_rounds.py {folder.recipe} "
     ):
-        play(load_recipe(game()), phase="verifier", round_index=0)
+        resume(load_recipe(game()))
     shutil.rmtree(folder.verifier(0))
     play(load_recipe(game()), phase="verifier", round_index=0)
     check_same_so_far(folder, reference)
 
 
+@pytest.mark.game
 def test_weights_of_a_finished_round_may_be_deleted(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     for weights in (*folder.verifier(0).rglob("*.safetensors"), *folder.prover(0).rglob("*.safetensors")):
@@ -345,57 +374,38 @@ def test_weights_that_the_next_phase_starts_from_are_needed(tmp_path, game, refe
     weights = folder.verifier(0) / "model.safetensors"
     weights.unlink()
     with pytest.raises(ValueError, match=rf"{weights} is missing\."):
-        play(load_recipe(game(verifier__init="warm")))
-
-
-@pytest.mark.parametrize(
-    "damage", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("truncated", "missing")), "other bytes"]
-)
-def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, reference):
-    folder = copy_until(reference, tmp_path, "round-001/verifier")
-    file = folder.pool(0) / "sneaky.parquet"
-    content = file.read_bytes()
-    garbled = content[:8] + b"\0" * 64 + content[72:]  # in the first column
-    file.write_bytes(content[: len(content) // 3] if damage == "truncated" else garbled)
-    if damage == "missing":
-        file.unlink()
-    with pytest.raises(ValueError, match=rf"elete the folder {folder.pool(0)} ") as caught:
-        play(load_recipe(game()), phase="verifier", round_index=1)
-    assert str(file) in str(caught.value)
-
-    shutil.rmtree(folder.pool(0))
-    play(load_recipe(game()), phase="mint", round_index=0)
-    play(load_recipe(game()), phase="verifier", round_index=1)
-    check_same_so_far(folder, reference)
+        resume(load_recipe(game(verifier__init="warm")))
 
 
 def test_damaged_lists_are_rebuilt_from_the_phases(tmp_path, game, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder = copy_of(reference, tmp_path)
     folder.state.write_text('{"finished": ["boot')
     folder.metrics.write_text("{")
     folder.report.unlink()
-    play(load_recipe(game(logging__report=True)))
+    resume(load_recipe(game(logging__report=True)))
     assert differing(folder, reference) == []
     assert read_json(folder.state) == read_json(reference.state)
     assert folder.report.exists()
 
 
 def test_torn_last_event_is_dropped(tmp_path, game, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    num_events = len(read_json_lines(folder.events))
+    folder = copy_of(reference, tmp_path)
+    events = read_json_lines(folder.events)
     with folder.events.open("a") as file:
         file.write('{"time": 17')
-    play(load_recipe(game()))
-    assert len(read_json_lines(folder.events)) == num_events + 1
+    resume(load_recipe(game()))
+    assert read_json_lines(folder.events) == events
 
 
 def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder = copy_of(reference, tmp_path)
+    events = read_json_lines(folder.events)
     first, *others = folder.events.read_bytes().splitlines(keepends=True)
     folder.events.write_bytes(b"".join([first, b'{"time": 17\n', *others]))
-    play(load_recipe(game(logging__report=True)))
-    assert [event["event"] for event in read_json_lines(folder.events)][-1] == "phase_finished"
-    assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
+    folder.report.unlink()
+    resume(load_recipe(game(logging__report=True)))
+    assert read_json_lines(folder.events) == events
+    assert folder.report.exists()
 
 
 @pytest.mark.parametrize(
@@ -444,7 +454,7 @@ def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/verifier")
     folder.recipe.write_text(text)
     with pytest.raises(ValueError, match=r"game/recipe\.yaml .*(?s:.)*Restore"):
-        play(load_recipe(game()))
+        resume(load_recipe(game()))
     assert folder.recipe.read_text() == text
 
 
@@ -461,25 +471,25 @@ def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("model.safetensors", truncate),
-        ("optimizer.pt", Path.unlink),
-        ("trainer_state.json", truncate),
-        ("rng_state.pth", flip),
-        ("digests.json", truncate),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                *((name, flip) for name in ("model.safetensors", "optimizer.pt", "trainer_state.json")),
-                *((name, Path.unlink) for name in ("model.safetensors", "scheduler.pt", "rng_state.pth")),
-                *((name, truncate) for name in ("optimizer.pt", "rng_state.pth")),
-            )
+        *product(
+            ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"),
+            (truncate, Path.unlink, flip),
         ),
+        ("digests.json", truncate),
     ],
 )
-def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, game, killed_late, reference):
+def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, killed_late):
+    begun = killed_late.prover(0).with_name(".round-000.partial")
+    checkpoints = Path(shutil.copytree(begun / "checkpoints", tmp_path / "checkpoints"))
+    damage(checkpoints / "checkpoint-4" / file)
+    assert newest_checkpoint(checkpoints) == checkpoints / "checkpoint-2"
+
+
+@pytest.mark.game
+def test_training_continues_from_the_newest_whole_checkpoint(tmp_path, game, killed_late, reference):
     folder = RunFolder(tmp_path / "game")
     shutil.copytree(killed_late.root, folder.root)
-    damage(folder.root / "prover" / ".round-000.partial" / "checkpoints" / "checkpoint-4" / file)
+    truncate(folder.root / "prover" / ".round-000.partial" / "checkpoints" / "checkpoint-4" / "optimizer.pt")
     play(load_recipe(game()), phase="prover", round_index=0)
     check_same_so_far(folder, reference)
     assert [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"] == [
@@ -487,6 +497,7 @@ def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, gam
     ]
 
 
+@pytest.mark.game
 def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_late, reference):
     """Training resumes from before the step at which it was saved."""
     folder = RunFolder(tmp_path / "game")

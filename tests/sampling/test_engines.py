@@ -22,7 +22,6 @@ def prover():
     return load_prover(resolve_model("arithmetic", "prover"))
 
 
-@pytest.mark.slow
 def test_continuous_batching_writes_what_the_sampler_writes(prover):
     """The temperature is so low that each token is the most probable one, whatever is drawn."""
     settings = {"max_new_tokens": 64, "temperature": 1e-4}

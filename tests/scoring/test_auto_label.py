@@ -209,7 +209,7 @@ def run_script(repository, *arguments) -> subprocess.CompletedProcess:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_the_script_labels_proofs(repository, verifier_folder, tmp_path):
     """An untrained verifier labels nothing: all proofs are left to a person."""
     task = load_task("proofs", num_train=1, num_test=3)

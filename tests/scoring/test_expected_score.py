@@ -87,7 +87,6 @@ def test_a_brace_may_be_one_token_with_the_score_and_a_line_break_with_the_closi
     assert "}Ċ" in split.convert_ids_to_tokens(split("\\boxed{1}\n")["input_ids"])
 
 
-@pytest.mark.slow
 def test_the_expected_score_agrees_with_the_sampled_score(tmp_path):
     """The model ends an evaluation with the box or with a line after it, and sometimes writes 1.0 for 1."""
     tokenizer = make_tokenizer(split_digits=True)

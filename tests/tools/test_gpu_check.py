@@ -34,6 +34,7 @@ def _run(folder: Path, *parts: Part, **settings) -> tuple[int, dict]:
     return status, json.loads(check.file.read_text())["parts"]
 
 
+@pytest.mark.nightly
 def test_a_failed_part_is_recorded_and_the_others_run(tmp_path):
     killed = make_part(
         "killed", "import os, signal; print('in the middle', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
@@ -53,6 +54,7 @@ def test_a_failed_part_is_recorded_and_the_others_run(tmp_path):
     assert {part["figures"]["number"] for part in parts.values()} == {1}  # what was measured before is kept
 
 
+@pytest.mark.nightly
 def test_the_next_call_runs_the_unfinished_parts(tmp_path):
     failing = make_part("first", "sys.exit(1)")
     _run(tmp_path, failing, make_part("second"))
@@ -63,6 +65,7 @@ def test_the_next_call_runs_the_unfinished_parts(tmp_path):
     assert {name: part["figures"]["number"] for name, part in parts.items()} == {"first": 1, "second": 1}
 
 
+@pytest.mark.nightly
 def test_stand_ins_are_kept_until_every_part_is_done(tmp_path, monkeypatch):
     parts = [make_part("first"), make_part("second")]
     monkeypatch.setattr(runner, "PARTS", parts)
@@ -72,6 +75,7 @@ def test_stand_ins_are_kept_until_every_part_is_done(tmp_path, monkeypatch):
     assert not (tmp_path / "out.work").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name, game in GAMES.items() if game.has_stand_ins])
 def test_full_sizes_make_a_recipe(name, tmp_path):
     problems = {"task.path": make_problems(tmp_path / "problems", is_toy=False)}
@@ -91,6 +95,7 @@ def test_a_package_that_is_missing_leaves_a_part_out(tmp_path):
     assert parts["part"] == {"status": "left out", "reason": "no_such_package is not installed"}
 
 
+@pytest.mark.nightly
 def test_a_stopped_call_ends_the_part_and_its_child_processes(tmp_path):
     child = tmp_path / "child"
     lines = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.nightly]
+pytestmark = pytest.mark.nightly
 
 
 def _write(repository, run, output, *arguments: str) -> subprocess.CompletedProcess:

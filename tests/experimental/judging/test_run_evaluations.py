@@ -55,7 +55,6 @@ def test_every_round_is_evaluated_once_and_shown_everywhere(run, caplog):
     assert "judging/best_of_n/2" in run.metrics.read_text()
 
 
-@pytest.mark.slow
 def test_an_interrupted_evaluation_continues_to_the_same_result(run, monkeypatch):
     whole = evaluate_run(run.root, round_index=0, only=["best_of_n"], overrides=SMALL)[0]
     evaluate_run(run.root, round_index=0, only=["best_of_n"], overrides=SMALL, again=True)  # is repeatable

@@ -105,7 +105,6 @@ def test_players_must_fit_the_world(values):
         open_world(load_message_recipe({**SMALL, **values}))
 
 
-@pytest.mark.slow
 def test_the_script(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small"}))
@@ -116,7 +115,7 @@ def test_the_script(tmp_path):
     assert (tmp_path / "small" / "report.html").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("prover_steps", [3, "best_response"])
 def test_two_processes_play_and_resume(tmp_path, prover_steps):
     """Processes that took different turns would wait for each other forever."""

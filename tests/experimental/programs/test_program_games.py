@@ -79,8 +79,9 @@ def begin_minting(whole, place: Path, backend: str) -> tuple[RunFolder, dict]:
     return branch_off(whole, place, "round-000/mint"), recipe
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["none", "landlock", "bubblewrap"])
+@pytest.mark.parametrize(
+    "backend", ["bubblewrap", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("none", "landlock"))]
+)
 def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, tmp_path):
     killed, recipe = begin_minting(whole, tmp_path, backend)
     log = tmp_path / "log.txt"
@@ -102,7 +103,7 @@ def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, 
     assert "Certificates and tests" in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["none", "landlock"])
 def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_path):
     stopped, recipe = begin_minting(whole, tmp_path, backend)
@@ -115,7 +116,7 @@ def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_p
     assert differing(stopped, whole) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_path):
     verifier = attacked_verifier(JudgedRun.open(whole.root).round(0))
     settings = AttackSettings(rewards=["gated_multiplicative", "src"], seeds=[0], max_steps=2, num_problems=4)

@@ -15,8 +15,6 @@ from pvg_hf.experimental.study.access import Owner
 from tests.support.loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from tests.support.ports import find_free_port
 
-pytestmark = pytest.mark.browser
-
 
 def answers(folder) -> list[dict]:
     file = folder / "answers.jsonl"
@@ -99,24 +97,6 @@ def test_a_time_out_that_a_participant_sends_early_is_not_recorded(serve_study, 
     assert answers(folder) == []
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [lambda page: page.keyboard.press("1"), pytest.param(lambda page: page.reload(), marks=pytest.mark.slow)],
-    ids=["judged", "page loaded again"],
-)
-def test_an_answer_that_comes_too_late_says_so(serve_study, open_page, arithmetic_run, folder, leave):
-    url, _ = serve_study(arithmetic_run, folder=folder, seconds=1.0, num_solutions=3)
-    page = open_page(f"{url}/?participant=ann")
-    expect(page.locator("#study-go")).to_be_visible()
-    page.evaluate("for (let id = 1; id < 10000; id++) clearInterval(id)")  # a browser that sleeps from now on
-    begin(page)
-    page.wait_for_timeout(4000)  # more than the time and the grace for the network
-    leave(page)
-    expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
-    assert [row["judgment"] for row in answers(folder)] == ["time_ran_out"]
-
-
-@pytest.mark.slow
 def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp_path, repository):
     hub = LoopbackHub()
     port = find_free_port()
@@ -139,24 +119,6 @@ def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp
     (row,) = answers(folder)
     assert [json.loads(hub.repo("answers").files()["answers.jsonl"])] == [row]
     assert row["judgment"] == "flawed"
-
-
-def test_a_study_opened_before_any_solution_exists_says_so(serve_study, open_page, run_copy, folder, tmp_path):
-    (run_copy / "pool").rename(tmp_path / "pool")
-    url, _ = serve_study(run_copy, folder=folder)
-    page = open_page(f"{url}/?participant=ann")
-    expect(page.locator("#study-panel")).to_contain_text("no solution to judge yet")
-    expect(page.get_by_role("alert")).to_contain_text("there is nothing to judge")
-    expect(page.get_by_role("button", name="Show the first solution")).to_have_count(0)
-    page.evaluate(
-        "document.querySelector('#study-go').click()"
-    )  # as somebody does whose page is older than the run's files
-    page.wait_for_timeout(500)
-    assert not (folder / "sheets.jsonl").exists()
-    (tmp_path / "pool").rename(run_copy / "pool")
-    page.reload()
-    begin(page)
-    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_results_and_sheets_are_shown_to_the_owner(serve_study, open_page, arithmetic_run, folder, tmp_path):
@@ -185,48 +147,3 @@ def test_results_and_sheets_are_shown_to_the_owner(serve_study, open_page, arith
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
     expect(page.locator("#sheets-taken")).to_contain_text("New answers: 4. Known already: 0")
     assert len(answers(folder)) == 5
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"participant,item,judgment\nann,x,\x80\n",
-        pytest.param("participant,item".encode("utf-16"), marks=pytest.mark.slow),
-    ],
-)
-def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve_study, open_page, arithmetic_run, folder, tmp_path, content):
-    owner = Owner()
-    url, _ = serve_study(arithmetic_run, folder=folder, owner=owner)
-    page = open_page(owner.link(url))
-    expect(page.locator("#draw-sheets")).to_be_visible()
-    sheet = tmp_path / "sheets.csv"
-    sheet.write_bytes(content)
-    page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
-    expect(page.locator("#sheets-taken")).to_contain_text(
-        re.compile(r"not text in UTF-8 \(byte \d+ is 0x\w\w\).*CSV UTF-8", re.DOTALL)
-    )
-    assert answers(folder) == []
-
-
-def test_participants_see_only_the_study(serve_study, open_page, arithmetic_run, folder):
-    owner = Owner()
-    url, _ = serve_study(arithmetic_run, folder=folder, owner=owner)
-    page = open_page(url)
-    expect(page.get_by_role("button", name="Show the first solution")).to_be_visible()
-    assert page.locator("#study-results, #draw-sheets, #problem").count() == 0
-    assert page.get_by_role("link", name="Rounds").count() == 0
-    page = open_page(owner.link(url))
-    expect(page.locator("#study-results")).to_contain_text("Nobody has answered yet")
-    expect(page.locator("#draw-sheets")).to_be_visible()
-
-
-@pytest.mark.slow
-def test_a_study_is_run_by_one_process(serve_study, open_page, arithmetic_run, folder):
-    first, _ = serve_study(arithmetic_run, folder=folder)
-    second, _ = serve_study(arithmetic_run, folder=folder)
-    begin(open_page(first))
-    page = open_page(second)  # which was opened before the first one had a folder
-    page.get_by_role("button", name="Show the first solution").click()
-    expect(page.locator("#study-panel .notice")).to_contain_text("is run by process")
-    third, _ = serve_study(arithmetic_run, folder=folder)
-    expect(open_page(third).get_by_role("alert")).to_contain_text("is run by process")

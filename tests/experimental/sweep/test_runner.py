@@ -76,7 +76,7 @@ def test_raw_results_are_json_and_the_plots_are_vectors_and_png(swept):
     assert "Against `none` at the same level" in summary
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository, tmp_path):
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
@@ -93,7 +93,7 @@ def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository
     assert _figures(folder) == _figures(swept)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository, tmp_path):
     folder, forward = JobFolder(tmp_path / "levels"), Cell(0, 0.2, "forward")
     shutil.copytree(swept.root, folder.root)
@@ -113,7 +113,7 @@ def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository
     assert len(pd.read_csv(folder.root / "cells.csv")) == len(pd.read_csv(swept.root / "cells.csv")) - 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
@@ -133,7 +133,6 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
         assert figures["auc"]["value"] == pytest.approx(theirs[name]["auc"]["value"], abs=0.02)  # of other threads
 
 
-@pytest.mark.slow
 def test_cells_can_be_whole_games_on_any_executor(make_sweep, tmp_path):
     sweep = {"form": "game", "levels": [0], "seeds": [0], "corrections": ["none"]}
     with one_thread() as executor:

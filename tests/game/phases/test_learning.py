@@ -15,6 +15,8 @@ from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.run.layout import PhaseKey
 from tests.support.game_runs import branch_off, bytes_of
 
+pytestmark = pytest.mark.game
+
 
 def events_of(folder, name):
     return [event for event in read_json_lines(folder.events) if event["event"] == name]

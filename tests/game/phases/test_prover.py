@@ -28,6 +28,8 @@ from tests.support.game_runs import (
 )
 from tests.support.recall_task import write_solution
 
+pytestmark = pytest.mark.game
+
 LORA = {"r": 4}
 THE_PROVER = {"phase": "prover", "round_index": 0}
 
@@ -59,7 +61,7 @@ def test_every_trained_weight_moved_and_reference_is_the_base(play_phase, beginn
     assert steps[6]["prover/kl"] > 0
 
 
-@pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), LORA])
+@pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.nightly), LORA])
 def test_init_previous_continues_the_last_prover_with_the_base_as_reference(
     lora, tmp_path, game, reference, beginnings, player
 ):
@@ -274,7 +276,7 @@ def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
         assert written == mine
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_separate_adapters_killed_in_the_second_resume_to_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"prover__roles": "separate", "prover__lora": LORA}
     file = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
@@ -284,7 +286,7 @@ def test_separate_adapters_killed_in_the_second_resume_to_the_same_bytes(tmp_pat
     assert [event["checkpoint"] for event in continued] == ["checkpoint-2"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_solutions_of_all_steps_are_kept_if_the_prover_is_killed_while_it_is_saved(tmp_path, make_recipe, reference):
     changes = {"logging__log_completions": True, "prover__save_steps": 4}  # of 6 steps
     file = r"prover/\.round-000\.partial/config\.json"
@@ -389,7 +391,7 @@ def test_goodharting_ends_the_phase_if_configured(play_phase, monkeypatch):
     assert (told["phase"], told["round"]) == ("prover", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_shared_base_changes_only_the_memory(tmp_path, make_recipe):
     adapters = {"prover__lora": {"r": 2}, "verifier__lora": {"r": 2}, "prover__max_steps": 2, "verifier__max_steps": 2}
     runs = [

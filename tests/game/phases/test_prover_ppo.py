@@ -10,6 +10,8 @@ from pvg_hf.models.value_model import load_value_model
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from tests.support.game_runs import differing, prover_steps, whole_and_killed
 
+pytestmark = pytest.mark.game
+
 LORA = {"r": 4}
 PPO = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2, "critic": "verifier"}}
 WITH_ADAPTERS = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2}, "prover__lora": LORA}
@@ -39,7 +41,6 @@ def test_a_round_trains_with_a_critic_from_the_verifier(play_phase, beginnings, 
         folder.player("prover", 0, CRITIC_FOLDER.name)
 
 
-@pytest.mark.slow
 def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     folder = play_phase("prover", 0, **WITH_ADAPTERS, prover__roles="separate")
     critics = [
@@ -55,7 +56,6 @@ def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     play_phase("mint", 0, **WITH_ADAPTERS, prover__roles="separate")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [pytest.param(PPO, id="verifier"), pytest.param(WITH_ADAPTERS, id="adapter")],

@@ -116,7 +116,7 @@ def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
     assert ("hallucinated</span>" in page) == (not all(named))
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_path):
     recipe, log = make_score_recipe(tmp_path), tmp_path / "log.txt"
     deaths = [
@@ -145,7 +145,7 @@ def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
     assert list(after.values()).count(0.5) == list(before.values()).count(0.5) + len(undecided)
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
     """Only its proofs go to the pool and the verifier; its reward rises if its evaluation of itself is accurate."""
     folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION, prover__max_steps=3)))
@@ -160,7 +160,7 @@ def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
     assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_warm_verifier_continues_its_adapter_with_the_first_as_reference(make_score_recipe, tmp_path, beginnings):
     changes = {"verifier__init": "warm", "verifier__lora": {"r": 4}, "verifier__score__beta": 0.1}
     changes |= {"prover__max_steps": 2, "verifier__score__labels": "task"}

@@ -18,6 +18,8 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_model import load_classifier
 from tests.support.game_runs import branch_off
 
+pytestmark = pytest.mark.game
+
 LORA = {"r": 4}
 HEAD = "score.weight"
 

@@ -11,6 +11,8 @@ from pvg_hf.game.phases.warmup import _references
 from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import differing, play_in_process
 
+pytestmark = pytest.mark.game
+
 SCRATCH = {
     "model_type": "llama",
     "vocab_size": 300,
@@ -61,7 +63,6 @@ def test_its_steps_come_first_on_the_games_axis(warm):
     ]
 
 
-@pytest.mark.slow
 def test_killed_between_the_players_it_resumes_to_the_same_bytes(warm, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, **CHANGES)
     moment = {"event": "open", "pattern": r"\.models\.partial/verifier/config\.json"}
@@ -90,7 +91,7 @@ def test_the_game_uses_the_players_that_were_made(warm, tmp_path, make_recipe):
     assert [file.name for file in files if file.read_bytes() != (made.pool(-1) / file.name).read_bytes()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_adapters_on_players_that_the_run_made_are_found_after_it_was_moved(tmp_path, make_recipe):
     """Named relative to the working directory, the bases could not be found from another one either."""
     changes = {f"{name}__warmup": {"max_steps": 1, "batch_size": 4} for name in ("prover", "verifier")}

@@ -285,7 +285,7 @@ def test_invalid_settings_are_refused(tmp_path, settings, message):
         score_args(tmp_path, **settings)
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_group_may_lie_on_two_processes(tmp_path):
     run_on_two_processes("straddling_scores.py", save_evaluator(tmp_path / "evaluator"), tmp_path)
     results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]

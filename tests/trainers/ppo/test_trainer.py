@@ -341,7 +341,7 @@ def twofold(prover, tmp_path_factory) -> list[dict]:
     return [json.loads((folder / f"process-{index}.json").read_text()) for index in (0, 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.game
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_two_processes_and_micro_batches_make_the_same_steps(structure, twofold, prover, tmp_path):
     whole = train(prover, tmp_path / "whole", structure, per_device=16)

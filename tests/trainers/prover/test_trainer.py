@@ -293,7 +293,7 @@ def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
     assert loss_lines(trainer)[0]["truncated/helpful"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_group_may_lie_on_two_processes(prover, tmp_path):
     """Figures logged for the gathered rows are those that one process computes."""
     run_on_two_processes("straddling_groups.py", prover, tmp_path)

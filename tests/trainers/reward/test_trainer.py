@@ -385,7 +385,7 @@ def results(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.game
 @pytest.mark.parametrize("name", SETTINGS)
 def test_two_processes_count_every_pair_once_and_take_the_step_of_one(name, folder, results, words, tmp_path):
     result = results[name]

@@ -1,0 +1,1 @@
+"""Experiments on the game: may change between releases."""

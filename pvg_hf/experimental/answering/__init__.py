@@ -1,0 +1,1 @@
+"""Answers of a trained prover, chosen by its verifier."""

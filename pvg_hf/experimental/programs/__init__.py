@@ -1,0 +1,1 @@
+"""Tasks whose solutions are programs, and the sandbox that runs them."""

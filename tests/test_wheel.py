@@ -1,0 +1,70 @@
+"""The wheel has all of the package and nothing else, and what it promises first runs from an empty folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+pytestmark = pytest.mark.docs
+
+PLAN = """
+from pvg_hf import load_recipe
+from pvg_hf.check.plan import describe_plan
+
+print(describe_plan(load_recipe({"name": "first", "task": {"name": "arithmetic"}, "device": "cpu"})))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(repository, tmp_path_factory) -> Path:
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repository / name, source)
+    for name in ("pvg_hf", "tests", "tools", "experiments"):
+        shutil.copytree(repository / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "figures"))
+    _run("-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", built, source)
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory) -> Path:
+    """An environment with the wheel, beside the other packages that are installed here."""
+    environment = tmp_path_factory.mktemp("environment")
+    _run("-m", "venv", "--without-pip", environment)
+    python = environment / "bin" / "python"
+    _run("-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    # A path, so that no `.pth` file of that folder is read: not that of an editable installation either.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+def _run(*arguments: str | Path, python: str | Path = sys.executable, cwd: Path | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([python, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_all_files_of_the_package_and_no_others_are_in_the_wheel(wheel, repository):
+    with ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    files = (path for path in (repository / "pvg_hf").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    assert names == {path.relative_to(repository).as_posix() for path in files}
+
+
+def test_a_game_is_planned_with_the_players_that_ship_with_the_package(python, tmp_path):
+    assert "bootstrap" in _run("-c", PLAN, python=python, cwd=tmp_path)
+    (place,) = _run("-c", "import pvg_hf; print(pvg_hf.__file__)", python=python, cwd=tmp_path).splitlines()
+    assert Path(place).is_relative_to(python.parents[1])
+
+
+@pytest.mark.parametrize("module", ["pvg_hf.app", "pvg_hf.experimental.study"])
+def test_the_commands_of_the_package_say_what_they_do(module, python, tmp_path):
+    assert f"python -m {module}" in _run("-m", module, "--help", python=python, cwd=tmp_path)
