@@ -27,7 +27,6 @@ from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.sampling.static_sampler import StaticSampler
-from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.common.distributed import ready_to_sample
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
@@ -50,38 +49,26 @@ class BestHelpfulCallback(StepFigures):
     Args:
         context ([`PhaseContext`]):
             Context of the phase.
-        scorer ([`VerifierScorer`]):
-            The round's verifier.
+        trainer ([`ProverGRPOTrainer`]):
+            The trainer of the prover that is evaluated, with the round's verifier as its scorer.
         output (`Path`):
             Folder of the best checkpoint.
         is_over (`Callable`):
             Whether a rule ends the phase at the current step.
-        labels ([`LabelSource`], *optional*):
-            Labels of the solutions that the reward reads; clean ones by default.
     """
 
     def __init__(
-        self,
-        context: PhaseContext,
-        scorer: VerifierScorer,
-        output: Path,
-        is_over: Callable[[], bool],
-        labels: LabelSource | None = None,
+        self, context: PhaseContext, trainer: ProverGRPOTrainer, output: Path, *, is_over: Callable[[], bool]
     ):
         self.context = context
-        self.scorer = scorer
+        self.trainer = trainer
         self.output = output
         self.is_over = is_over
-        self.labels = labels
+        is_noisy = context.recipe.noise.is_for_prover
+        self.labels = LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
         self.best = float("-inf")
         self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
-        self.trainer: ProverGRPOTrainer | None = None
         self._sampler: Sampler | None = None
-
-    def attach(self, trainer: ProverGRPOTrainer) -> None:
-        """Add this callback to the trainer of the prover that it evaluates."""
-        self.trainer = trainer
-        trainer.add_callback(self)
 
     def on_train_begin(self, args, state, control, **kwargs):
         for entry in state.log_history:  # steps before the checkpoint that training resumes from
@@ -219,7 +206,9 @@ class BestHelpfulCallback(StepFigures):
     def _figures(
         self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade], labels: list[int | None]
     ) -> dict[str, float]:
-        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
+        scores = torch.tensor(
+            self.trainer.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows])
+        )
         correct = torch.tensor([grade.correct for grade in graded])
         outcomes = [outcome_of(grade, sample.is_truncated) for grade, (_, sample) in zip(graded, rows, strict=True)]
         judged = torch.tensor([outcome not in FAILED_OUTCOMES for outcome in outcomes])

@@ -3,7 +3,7 @@
 import logging
 import random
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import is_zipfile
@@ -304,7 +304,7 @@ class StopCallback(TrainerCallback):
     def on_log(self, args, state, control, **kwargs):
         # An evaluation of this step was cut short; it is made when training resumes from the step.
         if self.stop.has_interrupted and not self.has_stopped:
-            # Training cannot resume from a step at which a rule ended it, see `LogCallback`.
+            # Training cannot resume from a step at which a rule ended it, see `Monitors`.
             is_over = control.should_training_stop and state.global_step < state.max_steps
             self._end(control, can_resume=state.global_step % self.every == 0 and not is_over)
 
@@ -378,45 +378,3 @@ class PhaseProgress(ProgressCallback):
         if self.training_bar is not None and logs:
             shown = {name: f"{logs[key]:.2f}" for key, name in self.SHOWN.items() if isinstance(logs.get(key), float)}
             self.training_bar.set_postfix(shown)
-
-
-class BeginCallback(TrainerCallback):
-    """
-    Calls a function when training starts or resumes.
-
-    Args:
-        listener (`Callable`):
-            Gets the number of steps that the training has taken.
-    """
-
-    def __init__(self, listener: Callable[[int], None]):
-        self.listener = listener
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        self.listener(state.global_step)
-
-
-class LogCallback(TrainerCallback):
-    """
-    Calls a function with every step's figures.
-
-    When training resumes, the function first gets the figures of all steps before the checkpoint, so that its state is the same as
-    without an interruption.
-
-    Args:
-        listener (`Callable`):
-            `(step, figures) -> stop`; training ends when it returns True.
-    """
-
-    def __init__(self, listener: Callable[[int, Mapping[str, float]], bool]):
-        self.listener = listener
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        for entry in state.log_history:
-            self.listener(entry["step"], entry)
-
-    def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        if logs and self.listener(state.global_step, logs):
-            control.should_training_stop = True
-            # No checkpoint: resumed from it, training would take another step before it could end.
-            control.should_save = False

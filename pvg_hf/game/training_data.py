@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, cycle, islice
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from datasets import Dataset, Features, List, Value
 
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pool import load_pool
@@ -21,8 +22,12 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.file_names import LABELS
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.sampling.engine_choice import open_sampler
+from pvg_hf.sampling.graded_solutions import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE, Task
+
+WRITTEN_PER_ROW = 2  # solutions written for each incorrect one that is wanted, since some are correct or fail
 
 _COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
 
@@ -85,6 +90,36 @@ def _shuffled_forever(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[st
 
 def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
     return row.get("difficulty", len(row["reference"])), row["problem_id"]
+
+
+def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) -> Dataset:
+    """
+    Let `model` write solutions to the prover's problems (D_pi), by the base prompt.
+
+    The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
+    verifier's data.
+
+    Returns:
+        [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
+    """
+    seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
+    problems = context.problems.parts["prover"]
+    problems = problems.select(derive_rng(seed).permutation(len(problems))[:num_written]).to_list()
+    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
+    num_samples = ceil(num_written / len(problems))
+    # Every process writes all of them, so that all train on the same ones.
+    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
+    by_id = {problem["problem_id"]: problem for problem in problems}
+    incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
+    return Dataset.from_list(
+        [
+            {
+                "prompt": context.problems.prompt(by_id[row["problem_id"]], Role.SNEAKY, tokenizer),
+                "completion": row["solution"],
+            }
+            for row in incorrect[:number]
+        ]
+    )
 
 
 def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
