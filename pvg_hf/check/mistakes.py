@@ -26,7 +26,6 @@ from pvg_hf.check.trainer_settings import (
     check_stop_rule,
     check_warmups,
 )
-from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
@@ -162,7 +161,7 @@ def _check_settings(
 
 def _check_with_problems(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
-    yield from VERIFIER_CHECKS[recipe.verifier.kind].check_task(recipe, problems.task)
+    yield from recipe.verifier.implementation().check_task(recipe, problems.task)
 
 
 def _check_noise_and_trainers(
@@ -188,8 +187,8 @@ def _check_learning(
     assumed = {player: stated_rates(recipe, round_index, player, problems[player]) for player in recipe.players}
     yield from check_corrections(recipe, assumed)
     caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
-    checks = VERIFIER_CHECKS[recipe.verifier.kind]
-    yield from checks.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
+    kind = recipe.verifier.implementation()
+    yield from kind.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:
@@ -294,7 +293,7 @@ def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refuse
 def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
     """List settings of a round that do not fit the weights of the previous round from which it starts."""
     is_same_kind = now.verifier.kind == before.verifier.kind
-    fits = is_same_kind and VERIFIER_CHECKS[now.verifier.kind].can_continue(now.verifier, before.verifier)
+    fits = is_same_kind and now.verifier.implementation().can_continue(now.verifier, before.verifier)
     if now.verifier.init != "full" and not fits:
         yield (
             f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "

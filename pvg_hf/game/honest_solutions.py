@@ -15,7 +15,6 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.tasks.base import Task, grade_solutions
@@ -64,7 +63,7 @@ class HonestSide:
         if labels is not None:
             observed = labels.observed(rows, 0)
             labels.close()
-        scorer = open_scorer(context.players, context.round_index)
+        scorer = context.players.scorer(context.round_index)
         with context.stop.sharing():
             scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
         side = cls(*(_mean_score(rows, scores, known) for known in (observed, clean)))

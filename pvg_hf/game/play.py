@@ -35,12 +35,12 @@ from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
+from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.training import remove_training_files
-from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.run.damage import check_finished_phases

@@ -184,6 +184,13 @@ class PlayerLoader:
             show_progress=self.processes.is_main_process and shows_progress(self.recipe),
         )
 
+    def scorer(
+        self, round_index: int, *, base_owner: PreTrainedModel | None = None
+    ) -> VerifierScorer | GenerativeVerifier:
+        """Load a round's verifier as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        kind = self.recipe.verifier.implementation()
+        return kind.open(self, self.folder.verifier(round_index), base_owner=base_owner)
+
     def last_verifier(self, round_index: int) -> Path | None:
         """Return the folder of the previous round's verifier, if this round's verifier starts from it."""
         if self.recipe.verifier.init == "full" or round_index == 0:

@@ -20,7 +20,6 @@ from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.damage import damage_of
 from pvg_hf.run.file_names import POOL_SCORE_PARTS, POOL_SCORES, pool_test_file
 from pvg_hf.run.folder import RunFolder
@@ -116,7 +115,7 @@ def _score_all(
         for verifier in dict.fromkeys(key[0] for key in todo):
             # The whole game's recipe: the context's has no other round's overrides.
             recipe = context.folder.read_recipe().for_round(verifier)
-            scorer = open_scorer(PlayerLoader(recipe, context.folder), verifier)
+            scorer = PlayerLoader(recipe, context.folder).scorer(verifier)
             known: Counter[str] = Counter()
             for pool in (pool for other, pool in todo if other == verifier):
                 rows = _keyed(read_test_rows(context.folder, pool), verifier, pool, context.folder)

@@ -21,7 +21,6 @@ from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.prover import run_prover
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.schedule import PhaseKey, recording, staged
 from pvg_hf.sampling.graded_solutions import sample_solutions
@@ -176,7 +175,7 @@ def _attack_texts(context: PhaseContext, prover: Path, num_problems: int) -> pd.
         part="test",
         round_index=context.round_index,
     )
-    scorer = open_scorer(context.players, context.round_index)
+    scorer = context.players.scorer(context.round_index)
     table = pd.DataFrame(rows)
     table["score"] = scorer(table["problem"].tolist(), table["solution"].tolist())
     return table[_TEXT_COLUMNS]

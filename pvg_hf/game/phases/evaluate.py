@@ -20,7 +20,6 @@ from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, pool_figures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.pool_scores import read_test_rows, score_pools
-from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import (
     ANSWERING,
@@ -69,7 +68,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         **late_changes(prover_metrics),
     }
     figures |= {f"round/{name}": figure for name, figure in further.items()}
-    figures |= verifier_kind(context.recipe).evaluate(context, output)
+    figures |= context.recipe.verifier.implementation().evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / FIGURES, {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / PROBLEMS, write_page_checksum=True)

@@ -26,7 +26,6 @@ from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.training import fine_tune_player, remove_training_files, run_trainer, save_player, trainer_run
 from pvg_hf.game.training_data import incorrect_solutions, prover_prompts
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.export import CALIBRATION
@@ -295,7 +294,7 @@ def _make_trainer(
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = PROVER_TRAINERS[config.algorithm](context)(
         model,
-        scorer=open_scorer(context.players, round_index, base_owner=model),
+        scorer=context.players.scorer(round_index, base_owner=model),
         grader=context.problems.task.tolerant_grader,
         num_graders=context.problems.task.grades_at_once,
         solution_in=context.problems.task.solution_in,
