@@ -30,8 +30,8 @@ from pvg_hf.experimental.sweep.cells import SweepFolder, sweep_folder
 from pvg_hf.experimental.sweep.runner import CellsFailedError
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
+from pvg_hf.game.phases.evaluate import read_test_rows
 from pvg_hf.game.play import play
-from pvg_hf.game.pool_scores import read_test_rows
 from pvg_hf.models.score_head import has_trained_head
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput

@@ -9,8 +9,7 @@ from datasets import Dataset, Value
 from pvg_hf.core.commands import script_command
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.base import Problem, Split, Task, read_problems
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, Split, Task, read_problems
 from pvg_hf.tasks.json_rows import iterate_json_rows
 from pvg_hf.tasks.registry import load_task
 

@@ -23,7 +23,7 @@ def main() -> int:
         RunFolder.find(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.game.reevaluation import evaluate_again
+        from pvg_hf.game.play import evaluate_again
 
         return f"Report: {evaluate_again(arguments.run).report}"
 

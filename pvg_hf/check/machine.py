@@ -20,7 +20,7 @@ from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import unfinished
-from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
+from pvg_hf.sampling.engines import EngineChoice, choose_generation
 
 
 def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:

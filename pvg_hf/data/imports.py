@@ -19,9 +19,9 @@ from pvg_hf.core.hub_access import find_outage
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.schema import final_grade, make_solution
+from pvg_hf.data.schema import make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
-from pvg_hf.tasks.base import Task, grade_solutions
+from pvg_hf.tasks.base import Task, final_grade, grade_solutions
 from pvg_hf.tasks.json_rows import parse_json_row
 
 logger = logging.getLogger(__name__)

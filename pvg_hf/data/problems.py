@@ -20,8 +20,6 @@ class GameProblems:
     The task of a game, its problems in parts, and the prompts of its roles.
 
     Args:
-        task ([`Task`]):
-            The task.
         parts (`dict[str, Dataset]`):
             The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
         prompts ([`PromptBuilder`]):

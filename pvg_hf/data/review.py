@@ -21,8 +21,6 @@ class ReviewItem:
     Args:
         key (`str`):
             Identifies the proof.
-        problem (`str`), proof (`str`):
-            The texts.
         analyses (`Sequence[CheckedAnalysis]`):
             Analyses by the verifiers, as information for the person.
     """

@@ -16,7 +16,7 @@ from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, read_
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
-from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
@@ -27,7 +27,7 @@ from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
 from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.sampling.static_sampler import StaticSampler
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, outcome_of
 from pvg_hf.trainers.common.distributed import ready_to_sample
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
@@ -47,8 +47,6 @@ class BestHelpfulCallback(StepFigures):
     verifier's score if the solution is correct, else -2.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         trainer ([`ProverGRPOTrainer`]):
             The trainer of the prover that is evaluated, with the round's verifier as its scorer.
         output (`Path`):

@@ -57,8 +57,6 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         pairs ([`~datasets.Dataset`]):
             Held-out pairs of the mixture.
 

@@ -11,14 +11,13 @@ from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.graded_solutions import grade_samples
-from pvg_hf.tasks.base import Task, grade_solutions
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Task, grade_solutions, outcome_of
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,6 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     Convert torch's out-of-memory error to one that lists the settings to lower.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe of the round.
         phase (`str`):
             Name of the phase, such as `prover`.
 

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,16 +21,16 @@ from pvg_hf.check.round_plans import fit_phase
 from pvg_hf.check.speed import peak_flops
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
-from pvg_hf.core.files import write_json_lines
+from pvg_hf.core.files import remove, write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.calls import summarize_calls
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import GameTracker, PhaseContext, open_tracker
 from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.labels import summarize_calls
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
@@ -39,17 +40,16 @@ from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
-from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.training import remove_training_files
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
-from pvg_hf.run.damage import check_finished_phases
+from pvg_hf.run.damage import check_finished_phases, damage_of
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.file_names import METRICS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import check_same_recipe
-from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, recording, staged, unfinished
+from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, partial_of, recording, staged, unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +77,6 @@ def play(
     Play or resume a game. Phases with results in the run's folder are not played again.
 
     Args:
-        recipe ([`Recipe`], `str` or `Path`):
-            The recipe.
         phase (`str`, *optional*), round_index (`int`, *optional*):
             A single phase to play; all earlier phases must be finished.
         callbacks (`Sequence[GameCallback]`, *optional*):
@@ -307,3 +305,38 @@ def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
     """Publish all evaluated rounds that are not published yet, if the recipe says so."""
     if recipe.hub.push:
         run_on_main_process(processes, partial(publish_rounds, recipe, folder))
+
+
+def evaluate_again(root: Path) -> RunFolder:
+    """
+    Delete the evaluations of a run and play their phases again.
+
+    Args:
+        root (`Path`):
+            The run's folder, under the name of its recipe.
+
+    Returns:
+        [`RunFolder`]: the run's folder.
+
+    Raises:
+        ValueError: if the folder is no run or has another name, its recipe has mistakes, or a verifier or solutions that
+            the evaluations need are missing or damaged; nothing is deleted then.
+    """
+    folder = RunFolder.find(root)
+    recipe = replace(folder.read_recipe(), output_dir=str(root.absolute().parent))
+    if recipe.name != root.absolute().name:
+        raise ValueError(f"{root} is a run of the name `{recipe.name}`; rename the folder back to that first.")
+    rounds = sorted(folder.rounds("evaluation"))
+    for key in (PhaseKey(name, k) for k in rounds for name in ("verifier", "mint")):
+        damage = damage_of(key, key.target(folder), is_needed=True)
+        if damage is not None:
+            raise damage
+    refuse_mistakes(recipe, GameProblems.load(recipe))  # as `play` does, but before anything is deleted
+    with locked(root, is_main=True):
+        for k in rounds:
+            target = folder.evaluation(k)
+            os.replace(target, partial_of(target))  # a crash must not leave half of a finished folder
+            remove(partial_of(target))
+    for k in rounds:
+        play(recipe, phase="evaluate", round_index=k)
+    return folder

@@ -21,8 +21,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.sampling import Sampler
-from pvg_hf.sampling.engine_choice import open_sampler
-from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
+from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler, open_sampler
 from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
@@ -39,8 +38,6 @@ class PlayerLoader:
     Args:
         recipe ([`Recipe`]):
             Recipe with the round's overrides applied.
-        folder ([`RunFolder`]):
-            Folder of the run.
     """
 
     recipe: Recipe
@@ -111,7 +108,7 @@ class PlayerLoader:
             engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
                 Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
             choices:
-                `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engine_choice.open_sampler`].
+                `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engines.open_sampler`].
         """
         generation = self.recipe.prover.generation
         if generation == "continuous":

@@ -41,8 +41,6 @@ class PhaseStatus:
     Status of a phase.
 
     Args:
-        key ([`PhaseKey`]):
-            The phase.
         state (`str`):
             `finished`, `damaged`, `begun` or `to do`.
         seconds (`float`, *optional*):
@@ -65,8 +63,6 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     Describe which phases of a game are finished, and how to resume it.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe of the game.
         script_line (`str`):
             Command line of the script without the launcher, which is taken from the run's last start.
 

@@ -61,8 +61,6 @@ def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> No
             Where the player is saved; the folder with `checkpoints`.
         player (`str`):
             `verifier` or `prover`.
-        run (`Path`):
-            Folder of the run.
     """
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
@@ -166,9 +164,7 @@ def is_recorded(key: str) -> bool:
 
 
 def newest_checkpoint(output: Path, num_processes: int = 1, *, before_step: int | None = None) -> Path | None:
-    """
-    Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped.
-    """
+    """Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped."""
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
     return next(
@@ -223,8 +219,6 @@ def fine_tune_player(
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         model, tokenizer, rows, callbacks:
             The same as for [`~pvg_hf.trainers.common.supervised.fine_tune`].
         seed_path (`Sequence[str]`):
@@ -257,8 +251,6 @@ class StopCallback(TrainerCallback):
     Ends training when the user asks to stop.
 
     Args:
-        stop ([`StopRequest`]):
-            The user's request.
         is_resumable (`bool`):
             Whether to save a checkpoint of the last step.
         every (`int`, defaults to 1):
@@ -345,8 +337,6 @@ class TrackCallback(TrainerCallback):
     Sends every step's figures to the game's tracker immediately.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         prefix (`str`), first_step (`int`):
             The same as for [`run_trainer`].
     """

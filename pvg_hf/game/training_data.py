@@ -22,7 +22,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.file_names import LABELS
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.sampling.engine_choice import open_sampler
+from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.sampling.graded_solutions import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE, Task
@@ -51,8 +51,6 @@ def prover_prompts(
     Args:
         config ([`~pvg_hf.config.player_sections.ProverConfig`]):
             Settings of the prover.
-        problems ([`GameProblems`]):
-            The task and its problems.
         tokenizer:
             Tokenizer of the prover.
         roles (`Sequence[Role]`):

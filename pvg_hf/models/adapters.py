@@ -29,8 +29,6 @@ def lora_settings(
     Return PEFT's settings for the section `lora` of a player.
 
     Args:
-        config ([`~pvg_hf.config.player_sections.LoraConfig`]):
-            The section.
         task_type (`str`):
             PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
         revision (`str`, *optional*):

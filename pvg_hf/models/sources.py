@@ -207,8 +207,6 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
             Folder of the run that contains, at any depth, the saved adapters.
         player (`str`):
             `prover` or `verifier`.
-        run (`Path`):
-            The run's folder.
     """
     if not isinstance(model, PeftModel):
         return

@@ -9,11 +9,10 @@ from transformers import PreTrainedTokenizerBase
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.schema import final_grade, make_solution
+from pvg_hf.data.schema import make_solution
 from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
 from pvg_hf.tasks import PromptBuilder, Task
-from pvg_hf.tasks.base import Problem, grade_solutions
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, final_grade, grade_solutions
 
 Row = dict[str, Any]
 
@@ -34,8 +33,6 @@ def sample_solutions(
     Write solutions to problems in one role, and grade them.
 
     Args:
-        sampler ([`Sampler`]):
-            The prover.
         prompts ([`~pvg_hf.tasks.PromptBuilder`]):
             Builds the prompts; its task grades the solutions.
         problems (`Sequence[Mapping]`):

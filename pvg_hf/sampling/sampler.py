@@ -53,8 +53,6 @@ class Sampler:
     Args:
         model ([`~transformers.PreTrainedModel`]):
             The prover. Its train or eval mode is restored.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer.
         max_new_tokens (`int`):
             Maximum length of a solution, in tokens.
         temperature (`float`, defaults to 1.0):

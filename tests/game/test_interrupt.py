@@ -203,9 +203,9 @@ def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, c
     ("phase", "call", "count", "continued"),
     [
         ("verifier", "reward/loss.py:pair_loss", 4, ["checkpoint-3"]),
-        ("prover", "prover/trainer.py:ProverGRPOTrainer._calculate_rewards", 4, ["checkpoint-3"]),
+        ("prover", "prover/trainer.py:ProverGRPOTrainer._pay", 4, ["checkpoint-3"]),
         ("verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"]),  # of its last step
-        ("mint", "tasks/grade.py:TolerantGrader.__call__", 3, []),
+        ("mint", "tasks/base.py:TolerantGrader.__call__", 3, []),
         ("evaluate", "summary.py:evaluate_round", 1, []),
     ],
     ids=["verifier", "prover", "held-out scores", "mint", "evaluate"],

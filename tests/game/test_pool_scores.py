@@ -13,8 +13,8 @@ from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.game import pool_scores
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
-from pvg_hf.game.reevaluation import evaluate_again
+from pvg_hf.game.phases.evaluate import SOLUTION_KEYS, read_test_rows
+from pvg_hf.game.play import evaluate_again
 from pvg_hf.run.file_names import POOL_SCORES
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import VerifierScorer

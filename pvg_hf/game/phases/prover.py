@@ -35,7 +35,7 @@ from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVE
 from pvg_hf.run.schedule import staged
 from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.arguments import prover_arguments
-from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer

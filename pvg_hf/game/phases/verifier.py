@@ -15,8 +15,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.label_rates import Rates, label_rates
-from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
-from pvg_hf.data.pairs.round_pairs import round_pairs
+from pvg_hf.data.pairs.build import PairReport, TooFewPairsError, round_pairs
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
@@ -33,7 +32,7 @@ from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, l
 from pvg_hf.run.file_names import CHECKPOINTS, PAIRS, VALIDATION
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
-from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer

@@ -11,7 +11,7 @@ from torch.utils.data import Sampler
 
 _STEP_COLUMNS = (
     "keys",
-    "told_labels",
+    "given_labels",
     "margin",
 )  # tensors of a batch on which a pair's loss depends, besides its scores
 

@@ -29,8 +29,8 @@ from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
-from pvg_hf.trainers.common.last_step import LastStepMixin
 from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.step_checks import LastStepMixin
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,
@@ -309,7 +309,7 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
 
     def _observed_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """Return labels of (chosen, rejected), shape `(num_pairs, 2)`; `None` if all are (1, 0)."""
-        keys, given = inputs["keys"], inputs.get("told_labels")
+        keys, given = inputs["keys"], inputs.get("given_labels")
         if not self.args.injects_noise:
             return given
         given = clean_labels(len(keys)).to(keys.device) if given is None else given
