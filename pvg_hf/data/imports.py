@@ -207,8 +207,6 @@ def import_solutions(
             A `.jsonl` or `.parquet` file, or the id of a dataset on the Hub, or a folder; the latter two are streamed.
         task ([`~pvg_hf.tasks.base.Task`]):
             The task, which grades the solutions.
-        problems (`Mapping[str, Dataset]`):
-            The split (see [`~pvg_hf.data.split.split_problems`]).
         columns (`Mapping[str, str]`, *optional*):
             The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.

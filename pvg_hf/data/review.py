@@ -19,8 +19,6 @@ class ReviewItem:
     A proof to be scored by a person.
 
     Args:
-        key (`str`):
-            Identifies the proof.
         analyses (`Sequence[CheckedAnalysis]`):
             Analyses by the verifiers, as information for the person.
     """
@@ -55,8 +53,6 @@ def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, f
     item.
 
     Args:
-        path (`Path`):
-            The file to replace.
         items (`Iterable[ReviewItem]`):
             Proofs to be scored, including those that people have scored already.
         scores (`Mapping[str, float]`):

@@ -25,8 +25,6 @@ class NoiseScheduleCallback(TrainerCallback):
     Sets a trainer's noise rates in each step by a schedule.
 
     Args:
-        noise ([`~pvg_hf.config.noise_section.NoiseConfig`]):
-            Noise with a schedule over steps.
         sets_injected (`bool`):
             Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without soft labels.
         sets_assumed (`bool`):

@@ -44,10 +44,6 @@ class LabelCallback(StepFigures):
     Logs the counts of labels in every step.
 
     When training starts or resumes from a checkpoint, labels of later steps from an earlier start are dropped.
-
-    Args:
-        labels ([`LabelSource`]):
-            Source of the labels that the trainer's reward uses.
     """
 
     def __init__(self, labels: LabelSource):
@@ -77,10 +73,6 @@ class CountsCallback(StepFigures):
 
     It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions, count
     once per process.
-
-    Args:
-        scorer ([`VerifierScorer`] or [`GenerativeVerifier`]):
-            Scorer of the training steps.
     """
 
     def __init__(self, scorer: VerifierScorer | GenerativeVerifier):

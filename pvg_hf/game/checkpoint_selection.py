@@ -49,8 +49,6 @@ class BestHelpfulCallback(StepFigures):
     Args:
         trainer ([`ProverGRPOTrainer`]):
             The trainer of the prover that is evaluated, with the round's verifier as its scorer.
-        output (`Path`):
-            Folder of the best checkpoint.
         is_over (`Callable`):
             Whether a rule ends the phase at the current step.
     """

@@ -26,13 +26,7 @@ from pvg_hf.run.schedule import PhaseKey
 
 @dataclass(frozen=True)
 class GameTracker:
-    """
-    Trackers of a game. One that fails after its start only causes warnings: the run's folder has all figures.
-
-    Args:
-        trackers (`list[GeneralTracker]`, *optional*):
-            The trackers; none by default.
-    """
+    """Trackers of a game. One that fails after its start only causes warnings: the run's folder has all figures."""
 
     trackers: list[GeneralTracker] = field(default_factory=list)
 
@@ -50,12 +44,6 @@ def open_tracker(recipe: Recipe, folder: RunFolder) -> Iterator[GameTracker]:
     Open or resume the game's tracker run. Only the main process logs.
 
     Steps that a resumed game repeats are logged again.
-
-    Args:
-        recipe ([`Recipe`]):
-            Recipe, whose section `logging` names the trackers.
-        folder ([`RunFolder`]):
-            The run's folder, which stores the tracker run's id.
     """
     if not PartialState().is_main_process:
         yield GameTracker()
@@ -97,14 +85,8 @@ class PhaseContext:
     Context of a phase: the round's recipe, the run's folder, the problems, and where figures are recorded.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides applied.
-        stop ([`StopRequest`]):
-            Whether the user asked to stop.
         steps (`range`):
             Range of the phase on the game's continuous step axis.
-        tracker ([`GameTracker`]):
-            Receives every figure immediately.
         metrics (`list[dict]`):
             Lines for `metrics.jsonl`; the phase appends to them.
     """

@@ -56,10 +56,6 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     """
     Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
 
-    Args:
-        pairs ([`~datasets.Dataset`]):
-            Held-out pairs of the mixture.
-
     Raises:
         ValueError: if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
     """

@@ -34,15 +34,7 @@ CallEvent = Mapping[str, Any]
 
 
 class CallLog:
-    """
-    Log of a checker's calls, `events.jsonl` in a phase's folder. Only the main process writes it.
-
-    Args:
-        folder (`Path`):
-            Folder of the phase, or of a part of it.
-        is_main (`bool`):
-            Whether this process writes.
-    """
+    """Log of a checker's calls, `events.jsonl` in a phase's folder. Only the main process writes it."""
 
     def __init__(self, folder: Path, *, is_main: bool):
         self.path = folder / EVENTS
@@ -74,15 +66,7 @@ class CallLog:
 
 
 def open_ledger(folder: RunFolder, phase: PhaseKey, budget: BudgetConfig, known: Iterable[CallEvent]) -> Ledger:
-    """
-    Open the ledger of the checker's shared budgets, minus the spending of earlier phases.
-
-    Args:
-        budget ([`~pvg_hf.config.noise_section.BudgetConfig`]):
-            Budgets of the recipe.
-        known (`Iterable[Mapping]`):
-            Events of this phase so far.
-    """
+    """Open the ledger of the checker's shared budgets, minus the spending of earlier phases."""
     if budget.per_round is None and budget.total is None:
         return Ledger()
     # Spending is computed from the events on disk, so that a resumed phase has the same budget left.
@@ -264,8 +248,6 @@ class LabelSource:
         Args:
             rows (`Sequence[dict]`):
                 Solutions: the problem's columns, `solution`, `correct` and `outcome`.
-            step (`int`, *optional*):
-                Step of a training.
 
         Returns:
             `list[Outcome]`: outcome of the checker's calls about each solution; see [`~pvg_hf.core.roles.label_of`].

@@ -44,12 +44,8 @@ class WriteJob:
     Args:
         part (`str`):
             Part of the split.
-        role ([`Role`]):
-            Role whose prompt is used.
         round_index (`int`):
             Round of the prover; -1 for the base prover.
-        num_samples (`int`):
-            Number of solutions per problem.
         checkpoint (`str`):
             Name of the round's checkpoint that writes; empty for the last one.
     """
@@ -206,17 +202,9 @@ def sample_everywhere(
     Args:
         context ([`PhaseContext`]):
             Context of the phase. All processes must call this with the same problems.
-        sampler ([`~pvg_hf.sampling.Sampler`]):
-            Sampler of the prover.
-        asked (`Sequence[dict]`):
-            The problems to solve.
-        role ([`Role`]):
-            Role whose prompt is used.
         make_rng (`Callable`):
             `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
             processes.
-        num_samples (`int`):
-            Number of solutions per problem.
         finish (`Callable`, *optional*):
             `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
             results are the samples.

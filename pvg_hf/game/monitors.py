@@ -40,8 +40,6 @@ class Monitors(TrainerCallback):
             Settings of the training, its trainer's arguments, and the trained roles.
         honest ([`HonestSide`]):
             The helpful side, if the training leaves it as it is.
-        folder (`Path`):
-            Folder of the training.
         has_noisy_labels (`bool`):
             Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`, these also decide.
         can_recover (`bool`):

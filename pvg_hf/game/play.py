@@ -84,9 +84,6 @@ def play(
         only_pilot (`bool`, defaults to `False`):
             Whether to run the pilot alone, whatever it finds. It is kept in the run's folder.
 
-    Returns:
-        [`RunFolder`]: the run's folder.
-
     Raises:
         ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or is degenerate,
             or another process plays the run; finished phases are kept.
@@ -314,9 +311,6 @@ def evaluate_again(root: Path) -> RunFolder:
     Args:
         root (`Path`):
             The run's folder, under the name of its recipe.
-
-    Returns:
-        [`RunFolder`]: the run's folder.
 
     Raises:
         ValueError: if the folder is no run or has another name, its recipe has mistakes, or a verifier or solutions that

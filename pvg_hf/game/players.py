@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlayerLoader:
-    """
-    Loads the players of a run: provers as samplers, verifiers as scorers.
-
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides applied.
-    """
+    """Loads the players of a run: provers as samplers, verifiers as scorers."""
 
     recipe: Recipe
     folder: RunFolder
@@ -103,8 +97,6 @@ class PlayerLoader:
         Make a sampler of a loaded prover with the recipe's settings.
 
         Args:
-            model, tokenizer:
-                Model and tokenizer of the prover.
             engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
                 Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
             choices:

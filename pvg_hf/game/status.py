@@ -43,8 +43,6 @@ class PhaseStatus:
     Args:
         state (`str`):
             `finished`, `damaged`, `begun` or `to do`.
-        seconds (`float`, *optional*):
-            Duration of a finished phase.
         text (`str`):
             Summary of a finished phase, description of the damage, or progress.
         spending (`str`):

@@ -51,17 +51,7 @@ _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
 def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
-    """
-    Save a trained player.
-
-    Args:
-        trainer ([`~transformers.Trainer`]):
-            At its last step.
-        output (`Path`):
-            Where the player is saved; the folder with `checkpoints`.
-        player (`str`):
-            `verifier` or `prover`.
-    """
+    """Save a trained player."""
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
         name_base(trainer.model, output, player=player, run=run)
@@ -102,12 +92,6 @@ def run_trainer(
     Args:
         context ([`PhaseContext`]):
             Context of the phase, which receives the metrics.
-        trainer ([`~transformers.Trainer`]):
-            A trainer that has not been trained yet.
-        prefix (`str`):
-            Prefix of the metrics' keys, `verifier` or `prover`.
-        first_step (`int`, defaults to 0):
-            Number of steps of the phase before this trainer's.
         resumable_every (`int`, defaults to 1):
             Training can resume only from checkpoints at multiples of this number of steps.
         before_step (`int`, *optional*):
@@ -226,9 +210,6 @@ def fine_tune_player(
         settings:
             `max_steps`, `learning_rate` and `max_length`, see [`~pvg_hf.trainers.common.supervised.FineTuning`], and
             `batch_size`, here the rows per step of all processes together.
-
-    Returns:
-        `list[dict[str, float]]`: the trainer's log.
     """
     batch_size = max(1, settings.pop("batch_size") // context.processes.num_processes)
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):

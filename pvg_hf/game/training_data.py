@@ -49,14 +49,6 @@ def prover_prompts(
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
     Args:
-        config ([`~pvg_hf.config.player_sections.ProverConfig`]):
-            Settings of the prover.
-        tokenizer:
-            Tokenizer of the prover.
-        roles (`Sequence[Role]`):
-            Roles; each problem gets a prompt in each of them.
-        seed (`int`):
-            Seed of the order.
         easiest_first (`bool`, defaults to `False`):
             Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
 
@@ -127,10 +119,6 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     Args:
         pairs ([`~datasets.Dataset`]):
             The return value of [`~pvg_hf.data.pairs.build.build_pairs`].
-        tokenizer:
-            Tokenizer of the verifier.
-        verifier_input ([`VerifierInput`]):
-            Input format of the verifier.
 
     Returns:
         [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the

@@ -47,10 +47,6 @@ class Watchdogs:
     on their neighbours, as far as the dependence shows within a window; that of a collapse takes steps as independent.
 
     Args:
-        config ([`WatchdogConfig`]):
-            Window, thresholds and reactions.
-        alert (`Callable`):
-            Called with `(kind, message)`.
         num_steps (`int`):
             Planned steps with figures: the phase's batches.
         sneaky_groups (`int`):
@@ -224,12 +220,8 @@ class FalsePositiveWatch:
     only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
     Args:
-        config ([`~pvg_hf.config.sections.WatchdogConfig`]):
-            The limit and the reaction.
         folder (`Path`):
             Folder of the training, in which the counts are written, so that a resumed training has them.
-        alert (`Callable`):
-            Called with `(kind, message)`.
         last_step (`int`):
             The last early step; see [`~pvg_hf.evaluation.false_positive_rise.last_early_step`].
         threshold (`float`):
@@ -238,8 +230,6 @@ class FalsePositiveWatch:
             Whether the reward uses observed labels instead of the grades.
         pays_scores (`bool`):
             Whether the reward may pay the helpful role's mistakes for their scores.
-        is_main (`bool`, defaults to `True`):
-            Whether this process writes.
     """
 
     def __init__(

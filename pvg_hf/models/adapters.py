@@ -57,12 +57,8 @@ def attach_adapter(
     Args:
         base ([`~transformers.PreTrainedModel`]):
             The model that `adapter` names as its base.
-        folder (`str` or `Path`):
-            Folder of the adapter.
         adapter ([`~peft.PeftConfig`]):
             Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
-        is_trainable (`bool`, defaults to `False`):
-            Whether the adapter will be trained further.
 
     Raises:
         ValueError: if the weights are not safetensors, or the adapter was trained on another model, so that a layer is

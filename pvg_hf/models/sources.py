@@ -147,8 +147,6 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     Load the configuration of an adapter, with the path of its base on this machine.
 
     Args:
-        folder (`str` or `Path`):
-            Folder of the adapter.
         player (`str`):
             `prover` or `verifier`. It selects the packaged model if the base is the name of one.
 

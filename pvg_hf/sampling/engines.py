@@ -65,10 +65,6 @@ class VllmSampler(Sampler):
 
     Draws come from the engine's own generator and are independent of the rows' uniform numbers: the seed of a call
     would apply to each row, so that rows of the same prompt would be equal.
-
-    Args:
-        engine ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            Engine made for this model, distribution and length.
     """
 
     def __init__(
@@ -94,8 +90,6 @@ class EngineChoice(NamedTuple):
     Args:
         name (`str`):
             A value of `prover.generation` other than `auto`.
-        reason (`str`):
-            Reason for the choice, to be printed.
     """
 
     name: str
@@ -109,8 +103,6 @@ def choose_generation(wanted: str, device: torch.device, *, vllm_obstacle: str |
     Args:
         wanted (`str`):
             The recipe's `prover.generation`; everything but `auto` is kept.
-        device (`torch.device`):
-            Device of the prover.
         vllm_obstacle (`str`, *optional*):
             Why vLLM cannot be used for this prover, apart from a missing GPU or package.
     """
@@ -126,15 +118,7 @@ def choose_generation(wanted: str, device: torch.device, *, vllm_obstacle: str |
 
 
 def choose_sampler(model: PreTrainedModel | PeftModel, *, is_sharded: bool = False) -> tuple[type[Sampler], str]:
-    """
-    Choose the sampler for a model that generates with transformers, and say why.
-
-    Args:
-        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            The prover, on its device.
-        is_sharded (`bool`, defaults to `False`):
-            Whether its weights are sharded between processes.
-    """
+    """Choose the sampler for a model that generates with transformers, and say why."""
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
     quantizer = getattr(inner, "hf_quantizer", None)  # transformers sets it for quantised models only
     if inner.device.type != "cuda":

@@ -110,8 +110,6 @@ class Sampler:
         Sample solutions for a batch of prompts.
 
         Args:
-            prompts (`Sequence[str]`):
-                Rendered prompts of one batch.
             rngs (`Sequence[Sequence[Generator]]`):
                 A generator for each sample of each prompt; every prompt has the same number.
 
@@ -240,10 +238,6 @@ def iterate_samples(
     Sample `prompts` batch by batch.
 
     Args:
-        sampler ([`Sampler`]):
-            Draws the samples.
-        prompts (`Sequence[str]`):
-            Rendered prompts.
         rngs (`Callable`):
             Index of a prompt to its generators, one per sample.
 

@@ -42,12 +42,8 @@ class PairReport:
     Counts from building pairs.
 
     Args:
-        num_pairs (`int`):
-            Pairs built.
         num_problems (`int`):
             Problems with at least one pair.
-        num_solutions (`int`):
-            Solutions of the pool in the requested parts.
         dropped (`dict[str, int]`):
             Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of
             weight 0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
@@ -66,8 +62,6 @@ class PairReport:
             `<source>/too_few_solutions` if solutions are chosen regardless of their labels.
         refilled (`dict[str, int]`):
             Number of such slots that each source filled in place of another one.
-        unfilled (`int`):
-            Slots that stayed empty.
         without_pair (`dict[str, int]`):
             Problems of the pool without a pair: `no_correct`, `no_incorrect`, neither (`no_solution`), or solutions of
             a single text with both labels (`one_text`); for pairs of any labels, `one_text` or `no_solution`.
@@ -150,15 +144,7 @@ class PairReport:
 
 
 class TooFewPairsError(ValueError):
-    """
-    Error if no pair can be built, or fewer than a verifier needs.
-
-    Args:
-        report ([`PairReport`]):
-            Counts that explain why.
-        note (`str`, *optional*):
-            End of the message.
-    """
+    """Error if no pair can be built, or fewer than a verifier needs."""
 
     def __init__(self, report: PairReport, note: str = ""):
         super().__init__(report.explain_failure() + note)
@@ -192,8 +178,6 @@ class RowTexts:
     Any text can be read in any order, while memory does not grow with the texts.
 
     Args:
-        pool_paths (`str`, `PathLike` or a sequence of them):
-            The pool's files.
         rows (`Mapping[str, np.ndarray]`):
             The rows wanted for each text column, as positions in the stream of the files; they must not be null there.
             Repeated rows are stored once, and a column without wanted rows is not read.
@@ -487,14 +471,6 @@ def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: s
     Build the pairs for training or evaluating the verifier of a round.
 
     Pairs for evaluation always consist of a correct and an incorrect solution, whatever the recipe trains on.
-
-    Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            The recipe with the round's overrides applied.
-        files (`Sequence[Path]`):
-            Parquet files of the solutions that the round learns from.
-        part (`str`):
-            Part of the split: `verifier` or `verifier_heldout`.
 
     Raises:
         ValueError: if no pair can be built.

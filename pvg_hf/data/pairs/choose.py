@@ -75,14 +75,10 @@ def read_candidates(
     Read the candidates of a pool in one streamed pass.
 
     Args:
-        pool_paths (`str`, `PathLike` or a sequence of them):
-            The pool's files.
         parts (`Collection[str]`):
             Parts of the split to read; solutions of other parts are not counted.
         rounds (`Collection[int]`):
             Rounds to read; solutions of others are counted as dropped.
-        skip_references (`bool`, defaults to `False`):
-            Whether to drop texts that equal their problem's reference.
     """
     result = Candidates(np.empty(0, CANDIDATE), [])
     codes: dict[str, int] = {}
@@ -205,8 +201,6 @@ class SelectedSolutions:
             `<source>/too_few_solutions` if labels do not count.
         refilled (`Counter[str]`):
             Number of such slots that each source filled in place of another one.
-        unfilled (`int`):
-            Slots that stayed empty.
     """
 
     chosen: np.ndarray
@@ -412,12 +406,8 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     one text with itself, which two sources wrote and whose noisy labels differ, is left out.
 
     Args:
-        candidates ([`~pvg_hf.data.pairs.choose.Candidates`]):
-            All candidates.
         chosen (`np.ndarray` of shape `(num_chosen,)`):
             Indices of candidates, sorted by problem, then label.
-        max_pairs (`int`):
-            Maximum number of pairs per problem.
         has_reference (`bool`):
             Whether each problem's reference is an additional correct solution, the first in turn.
     """
@@ -460,8 +450,6 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     are left out: they have no gradient.
 
     Args:
-        candidates ([`~pvg_hf.data.pairs.choose.Candidates`]):
-            All candidates.
         chosen (`np.ndarray` of shape `(num_chosen,)`):
             Indices of candidates.
         share (`float`):

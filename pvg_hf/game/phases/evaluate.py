@@ -255,10 +255,6 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
     A run of an earlier version has no solutions of these, so that the rules are fitted on test problems.
 
     Args:
-        round_index (`int`):
-            The round whose players answer.
-        task ([`~pvg_hf.tasks.Task`]):
-            Task, which decides whether two answers are equal.
         num_samples (`int`, *optional*):
             Number of solutions to choose from; by default all solutions of a problem.
 

@@ -60,14 +60,10 @@ class SubPhase:
             Roles that it trains.
         prover (`ProverConfig`):
             Settings of this training: the recipe's, with the steps of these roles.
-        output (`Path`):
-            Folder of its last checkpoint.
         rates (`tuple[float, float]`):
             Rates `(rho0, rho1)` that the reward's correction assumes.
         honest ([`HonestSide`]):
             The helpful side that it leaves as it is, with which the stop rule compares the sneaky role.
-        first_step (`int`):
-            Number of earlier steps of the phase.
         helpful (`Path`, *optional*):
             Folder of the helpful prover that the phase has trained before; `None` if it has trained none.
         recovery (`str`):

@@ -214,12 +214,6 @@ def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
     """
     Call a custom rule with synthetic means: first with all of them, then with those that exist in the first step.
 
-    Args:
-        rule ([`StopRule`]):
-            The rule; its state does not change.
-        roles (`Sequence[str]`):
-            The trained roles.
-
     Raises:
         ExtensionError: if the rule raises an error, or does not return a boolean.
     """

@@ -139,12 +139,6 @@ def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> D
 
     An existing column of this name is kept.
 
-    Args:
-        dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            The dataset or stream.
-        num_workers (`int`, defaults to 0):
-            Number of worker processes that read it.
-
     Raises:
         ValueError: if an existing column repeats values, or several workers share a stream without the column.
     """
@@ -191,8 +185,6 @@ def infer_verifier_input(
             Pairs with `row_index`, as passed by the user.
         prepared ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
             The same pairs with `chosen_ids`; long ones may be missing.
-        tokenizer:
-            The verifier's tokenizer.
         max_length (`int`, *optional*):
             Maximum tokens of a text; the tokenizer's maximum by default.
 
