@@ -13,7 +13,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.run.file_names import pool_test_file
-from pvg_hf.sampling.graded_solutions import sample_solutions
+from pvg_hf.sampling.sampler import sample_solutions
 
 
 @dataclass(frozen=True)

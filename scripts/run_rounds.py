@@ -28,7 +28,7 @@ from pvg_hf.run.resume import extended_recipe
 from pvg_hf.run.schedule import choose_phases
 
 if TYPE_CHECKING:
-    from pvg_hf.game.callbacks import GameCallback
+    from pvg_hf.game.context import GameCallback
 
 
 def main() -> int:

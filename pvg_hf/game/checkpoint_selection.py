@@ -17,15 +17,14 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import sample_everywhere, strip_evaluation
+from pvg_hf.game.minting import sample_everywhere
+from pvg_hf.game.training import StepFigures
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import grade_samples
-from pvg_hf.sampling.sampler import DISTRIBUTION
+from pvg_hf.sampling.sampler import DISTRIBUTION, grade_samples
 from pvg_hf.sampling.static_sampler import StaticSampler
 from pvg_hf.tasks.base import Grade, outcome_of
 from pvg_hf.trainers.common.distributed import ready_to_sample
@@ -149,10 +148,6 @@ class BestHelpfulCallback(StepFigures):
                 make_rng=partial(derive_rng, seed),
                 num_samples=config.eval_samples,
             )
-        written = [
-            [strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer) for sample in samples]
-            for samples in written
-        ]
         task = self.context.problems.task
         graded = [grade for grades in grade_samples(task, problems, written) for grade in grades]
         # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.

@@ -15,7 +15,7 @@ from pvg_hf.run.environment import command_line, has_default_threads, num_cores
 from pvg_hf.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from pvg_hf.game.callbacks import GameCallback
+    from pvg_hf.game.context import GameCallback
 
 logger = logging.getLogger(__name__)
 

@@ -160,3 +160,13 @@ class PhaseContext:
         return [
             {name: event[name] for name in ("time", "kind", "message")} for event in found if event["kind"] != "hub"
         ]
+
+
+class GameCallback:
+    """Base class of callbacks for [`play`]; a subclass may override any of its methods."""
+
+    def on_phase_begin(self, context: PhaseContext) -> None:
+        """Called before a phase is played, on every process."""
+
+    def on_phase_end(self, context: PhaseContext) -> None:
+        """Called after a phase's results appeared in the run's folder."""

@@ -14,9 +14,9 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import sample_everywhere, strip_evaluation
+from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import grade_samples
+from pvg_hf.sampling.sampler import grade_samples
 from pvg_hf.tasks.base import Grade, Task, grade_solutions, outcome_of
 
 
@@ -124,11 +124,8 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
     seed = context.seed("honest solutions")
 
     def choose(indices: list[int], samples: list[list[Sample]]) -> list[str | None]:
-        written = [
-            [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
-        ]
-        grades = grade_samples(task, [problems[i] for i in indices], written)
-        return [_first_correct(task, *drawn) for drawn in zip(written, grades, strict=True)]
+        grades = grade_samples(task, [problems[i] for i in indices], samples)
+        return [_first_correct(task, *drawn) for drawn in zip(samples, grades, strict=True)]
 
     found = sample_everywhere(
         context,

@@ -14,7 +14,6 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
-from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
@@ -29,7 +28,7 @@ from pvg_hf.game.labels import LabelSource, iterate_labelled
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.file_names import BATCHES
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import cut_at_stop, make_rows
+from pvg_hf.sampling.sampler import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer
 
 Row = dict[str, Any]
@@ -147,9 +146,6 @@ def sample_rows(
 
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-        samples = [
-            [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
-        ]
         task, prover = context.problems.task, _name_prover(context.recipe.name, job)
         writer = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
         rows = make_rows(task, [problems[i] for i in indices], samples, **writer)
@@ -197,7 +193,8 @@ def sample_everywhere(
     """
     Sample solutions to problems on all processes; each process takes a share of the batches.
 
-    Batches are the same for any number of processes, and so are their last bits.
+    Batches are the same for any number of processes, and so are their last bits. Of a self-evaluating prover's samples only the
+    proof is left.
 
     Args:
         context ([`PhaseContext`]):
@@ -225,6 +222,8 @@ def sample_everywhere(
         with spending(WRITING):
             samples = sampler.sample([prompts[index] for index in indices], rngs)
             count_tokens(sum(sample.num_tokens for drawn in samples for sample in drawn), flops)
+        if context.recipe.prover.self_evaluation is not None:
+            samples = [[_without_evaluation(sample, sampler.tokenizer) for sample in drawn] for drawn in samples]
         results = finish(indices, samples)
         context.stop.check_alone()
         return results
@@ -241,10 +240,8 @@ def _name_prover(run: str, job: WriteJob) -> str:
     return "/".join(filter(None, (run, round_name(job.round_index), job.checkpoint)))
 
 
-def strip_evaluation(config: ProverConfig, sample: Sample, tokenizer) -> Sample:
+def _without_evaluation(sample: Sample, tokenizer) -> Sample:
     """Remove a self-evaluating prover's evaluation from a sample, so that the proof is left."""
-    if config.self_evaluation is None:
-        return sample
     proof = text_before_evaluation(sample.text)
     if proof == sample.text:
         return sample

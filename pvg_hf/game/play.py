@@ -25,8 +25,7 @@ from pvg_hf.core.files import remove, write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.context import GameTracker, PhaseContext, open_tracker
+from pvg_hf.game.context import GameCallback, GameTracker, PhaseContext, open_tracker
 from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest

@@ -3,6 +3,8 @@
 import logging
 import random
 import tempfile
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,9 +13,16 @@ from zipfile import is_zipfile
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, Trainer, TrainerCallback
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+)
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.files import remove
@@ -22,9 +31,11 @@ from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.sources import name_base
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.file_names import CHECKPOINTS
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -349,3 +360,69 @@ class PhaseProgress(ProgressCallback):
         if self.training_bar is not None and logs:
             shown = {name: f"{logs[key]:.2f}" for key, name in self.SHOWN.items() if isinstance(logs.get(key), float)}
             self.training_bar.set_postfix(shown)
+
+
+class StepFigures(TrainerCallback, ABC):
+    """Adds figures to the log of each training step, and to the trainer's history."""
+
+    @abstractmethod
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        """Return the figures of the step that was just logged."""
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        if "loss" in logs:
+            figures = self.step_figures(state)
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+
+
+class LabelCallback(StepFigures):
+    """
+    Logs the counts of labels in every step.
+
+    When training starts or resumes from a checkpoint, labels of later steps from an earlier start are dropped.
+    """
+
+    def __init__(self, labels: LabelSource):
+        self.labels = labels
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.labels.begin(state.global_step)
+
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        return self.labels.take_counts()
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.labels.close()
+
+
+def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter[str]:
+    """Sum the counts of all processes' scorers, each of which has scored its share."""
+    counts: Counter[str] = Counter()
+    for of_process in gather_object([scorer.counts]):
+        counts.update(of_process)
+    return counts
+
+
+class CountsCallback(StepFigures):
+    """
+    Adds a scorer's new counts, such as cut inputs, to the log of every step.
+
+    It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions, count
+    once per process.
+    """
+
+    def __init__(self, scorer: VerifierScorer | GenerativeVerifier):
+        self.scorer = scorer
+        self._known: Counter[str] = Counter()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.log_history:  # an evaluation of the last step may just have been made
+            last = Counter(self.step_figures(state))
+            state.log_history[-1].update({name: state.log_history[-1].get(name, 0) + last[name] for name in last})
+
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        counts = count_over_processes(self.scorer)
+        new = dict(counts - self._known)  # keeps only counts that increased
+        self._known = counts
+        return new

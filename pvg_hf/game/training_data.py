@@ -23,7 +23,7 @@ from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.file_names import LABELS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.sampling.engines import open_sampler
-from pvg_hf.sampling.graded_solutions import sample_solutions
+from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE, Task
 

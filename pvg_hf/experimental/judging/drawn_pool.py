@@ -13,7 +13,7 @@ from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.game.console import shows_progress
 from pvg_hf.run.file_names import DRAWN_POOL
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import make_rows
+from pvg_hf.sampling.sampler import make_rows
 
 _PARTS = "parts"  # folder of the problems that are finished
 _COLUMNS = ["problem_id", "sample_index", "solution", "correct", "outcome", "num_tokens", "score"]

@@ -16,7 +16,6 @@ from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
-from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import HonestSide, sample_honest_solutions
@@ -24,7 +23,15 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.monitors import Monitors
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.training import fine_tune_player, remove_training_files, run_trainer, save_player, trainer_run
+from pvg_hf.game.training import (
+    CountsCallback,
+    LabelCallback,
+    fine_tune_player,
+    remove_training_files,
+    run_trainer,
+    save_player,
+    trainer_run,
+)
 from pvg_hf.game.training_data import incorrect_solutions, prover_prompts
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
