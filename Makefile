@@ -46,14 +46,14 @@ test-nightly: install  ## What CI leaves out: every recipe's game, damage of eve
 quality: install  ## Lint and formatting, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tools/write_reference.py --check
+	$(BIN)/python -m tools.write_reference --check
 
 style: install  ## Lint and formatting, mended where they can be
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 reference: install  ## Write the generated part of docs/recipes.md and the JSON Schema
-	$(BIN)/python tools/write_reference.py
+	$(BIN)/python -m tools.write_reference
 
 benchmarks: install  ## Ratios of two things timed in one run, as JSON; two of them with PVG_GSM8K_DIR only
 	@mkdir -p build/benchmarks

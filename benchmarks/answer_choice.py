@@ -17,8 +17,8 @@ from pvg_hf.data.problems import load_recipe_task
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.selective import ANSWER_RULES, choose_answer
 from pvg_hf.experimental.answering.answerer import Answerer
-from pvg_hf.game.console import quiet_libraries
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import quiet_libraries
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 
 

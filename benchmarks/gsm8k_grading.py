@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
+from scipy.stats import binomtest
 
 from pvg_hf.tasks.answers import ANSWER_FORMATS, answers_equal, grade_answer
 
@@ -22,7 +22,7 @@ def read_json_lines(path):
 
 
 def print_rate(name, flags):
-    low, high = proportion_confint(sum(flags), len(flags), method="wilson")
+    low, high = binomtest(sum(flags), len(flags)).proportion_ci(method="wilson")
     print(f"| {name} | {sum(flags)} | {len(flags)} | {sum(flags) / len(flags):.4f} | {low:.4f} - {high:.4f} |")
 
 

@@ -31,7 +31,7 @@ from pvg_hf.experimental.messages.game_modules import MessageGame
 from pvg_hf.experimental.messages.recipe import MessageRecipe, load_message_recipe
 from pvg_hf.experimental.messages.run import make_message_trainer
 from pvg_hf.experimental.messages.vectorized import train_stacked
-from pvg_hf.game.console import quiet_libraries
+from pvg_hf.run.console import quiet_libraries
 
 EPSILON = 0.1
 PROVER_STEPS, VERIFIER_STEPS, BATCH = 10, 5, 64

@@ -85,7 +85,7 @@ def prover_phase() -> None:
     import torch
 
     from pvg_hf import play
-    from pvg_hf.game.console import quiet_libraries, set_up_logging
+    from pvg_hf.run.console import quiet_libraries, set_up_logging
 
     set_up_logging()
     quiet_libraries()
@@ -152,7 +152,7 @@ def main() -> None:
     if arguments.prover_phase:
         prover_phase()
         return
-    from pvg_hf.game.console import quiet_libraries, set_up_logging
+    from pvg_hf.run.console import quiet_libraries, set_up_logging
 
     set_up_logging()
     quiet_libraries()

@@ -24,11 +24,11 @@ from trl import GRPOConfig, GRPOTrainer
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import load_recipe_task, recipe_prompts
-from pvg_hf.game.console import quiet_libraries
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import quiet_libraries
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.scoring import VerifierScorer
 
 

@@ -1,21 +1,29 @@
 """
-Compares checkers that err at one rate in different ways.
+Play a recipe with checkers that err at one rate in different ways, and compare what the prover learns from them.
 
-Every arm accepts the same share of the base prover's wrong solutions; what differs is which ones. Each is compared with
-a game of the same seed whose checker does not err.
+    python -m experiments.arms recipes/noise/same-rate.yaml
+    python -m experiments.arms recipes/noise/same-rate.yaml prover.max_steps=50 --seeds 0
+    python -m experiments.arms recipes/noise/same-rate.yaml --plan
+
+Every arm accepts the same share of the base prover's wrong solutions; what differs is which ones. Each is compared with a game of
+the same seed whose checker does not err. The same command resumes a stopped comparison: finished games, in
+OUTPUT_DIR/NAME-ARM-seed-K, are not played again. The folder OUTPUT_DIR/NAME holds summary.md and games.csv.
 """
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from experiments.command import recipe_parser, run_experiment
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
 from pvg_hf.check.plan import describe_plan
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.noise_section import CheckerConfig, ErrorBucketConfig, ErrorsConfig, NoiseConfig
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -23,24 +31,18 @@ from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import Role
 from pvg_hf.core.spreadsheets import to_csv
-from pvg_hf.core.units import show_seconds
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
-from pvg_hf.experimental.sweep.cells import SweepFolder, sweep_folder
-from pvg_hf.experimental.sweep.overview import phase_seconds
-from pvg_hf.experimental.sweep.runner import CellsFailedError
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
-from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
 from pvg_hf.game.play import play
 from pvg_hf.noise.error_buckets import ErrorBuckets
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import Job, JobFolder, JobsFailedError, run_jobs
+from pvg_hf.run.layout import RunFolder, pool_file, unfinished
 from pvg_hf.run.lock import locked
 from pvg_hf.run.read import RunData, load_run
 from pvg_hf.run.resume import check_same_recipe
-from pvg_hf.run.schedule import unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -48,75 +50,70 @@ CLEAN = "clean"
 
 _ROUNDING = 1e-9  # of a mean of rates
 
+ArmGame = tuple[int, str]  # seed of a game, and a key of `arms.checkers` or `clean`
 
-@dataclass(frozen=True)
-class ArmGame:
+
+def main() -> int:
+    parser = recipe_parser(__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", help="seeds (default: those of the recipe)")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, print the plan of a game, and stop")
+    arguments = parser.parse_intermixed_args()
+
+    def work() -> str:
+        seeds = [f"arms.seeds={arguments.seeds}"] if arguments.seeds else []
+        recipe = load_recipe(arguments.recipe, [*arguments.overrides, *seeds])
+        if arguments.plan:
+            return describe_arms(recipe)
+        folder = play_arms(recipe)
+        return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
+
+    return run_experiment(work)
+
+
+def play_arms(recipe: Recipe) -> JobFolder:
     """
-    A game of the comparison.
-
-    Args:
-        seed (`int`):
-            Seed of the game.
-        arm (`str`):
-            A key of `arms.checkers`, or `clean`.
-    """
-
-    seed: int
-    arm: str
-
-    @property
-    def reference(self) -> "ArmGame":
-        """The game of the same seed with clean labels."""
-        return ArmGame(self.seed, CLEAN)
-
-    def __str__(self) -> str:
-        return f"seed {self.seed}, {self.arm}"
-
-
-def play_arms(recipe: Recipe) -> SweepFolder:
-    """
-    Play or resume every arm of a recipe for every seed. Finished games are not played again.
-
-    Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            A recipe with a section `arms`.
-
-    Returns:
-        [`~pvg_hf.experimental.sweep.cells.SweepFolder`]: the folder `OUTPUT_DIR/NAME`, with `summary.md` and `games.csv`.
+    Play or resume every arm of a recipe, which has a section `arms`, for every seed.
 
     Raises:
         ValueError: if the recipe has mistakes or differs from the one that a game was started with, or if another process
             plays the comparison.
-        CellsFailedError: if games could not be played; the results of the others are written.
+        JobsFailedError: if games could not be played; the results of the others are written.
     """
-    folder, games = sweep_folder(recipe), _checked_games(recipe)
+    folder, games = JobFolder(Path(recipe.output_dir) / recipe.name), _checked_games(recipe)
+    names = {(seed, arm): f"seed {seed}, {arm}" for seed, arm in games}
+    jobs = [
+        Job(
+            names[game],
+            partial(_play_game, recipe, game),
+            partial(_is_finished, recipe, game),
+            () if game[1] == CLEAN else (names[game[0], CLEAN],),
+        )
+        for game in games
+    ]
     with locked(folder.root, is_main=True, user="The comparison in {root} is being played"):
-        todo = _unfinished_games(recipe, games)
-        logger.info("%d games to play, %d finished", len(todo), len(games) - len(todo))
-        ended = finish_cells(todo, {*games} - {*todo}, partial(_play_game, recipe), num_workers=1)
-        outcomes = dict(log_ends(ended, len(todo), partial(_headline, recipe)))
-        failed = {game: error for game, error in outcomes.items() if error is not None}
-        write_arms(recipe, [game for game in games if game not in failed])
-    if failed:
-        raise CellsFailedError(failed, len(games), folder)
+        try:
+            run_jobs(jobs)
+        except JobsFailedError as err:
+            write_arms(recipe, [game for game in games if names[game] not in err.failed])
+            raise
+        write_arms(recipe, games)
     return folder
 
 
 def describe_arms(recipe: Recipe) -> str:
     """
-    Check a comparison, and describe its games, the expected time, and the plan of a single game. Nothing is written.
+    Check a comparison, and describe its games and the plan of a single game. Nothing is written.
 
     Raises:
         ValueError: if the recipe has mistakes, or differs from the one that a game was started with.
     """
     games = _checked_games(recipe)
-    todo = _unfinished_games(recipe, games)
-    clean = game_recipe(recipe, next((game for game in todo if game.arm == CLEAN), games[0]))
-    seconds = len(todo) * sum(phase_seconds(clean, "game"))
+    todo = [game for game in games if not _is_finished(recipe, game)]
+    clean = game_recipe(recipe, next((game for game in todo if game[1] == CLEAN), games[0]))
     lines = [
         f"Checkers {', '.join((CLEAN, *recipe.arms.checkers))}",
         f"Seeds    {', '.join(map(str, recipe.arms.seeds))}",
-        f"To play  {len(todo)} of {len(games)} games, {show_seconds(seconds)} (rough: within a factor of about 3)",
+        f"To play  {len(todo)} of {len(games)} games",
     ]
     return "\n".join([*lines, "", "A game with clean labels, which takes as long as any other:", describe_plan(clean)])
 
@@ -140,12 +137,11 @@ def _checked_games(recipe: Recipe) -> list[ArmGame]:
     mistakes = list(_mistakes(recipe))
     if mistakes:
         raise RecipeError(list_mistakes(mistakes))
-    games = [ArmGame(seed, arm) for seed in recipe.arms.seeds for arm in (CLEAN, *recipe.arms.checkers)]
-    unknown = {*_unfinished_games(recipe, games)}  # a checker's rates are known once its reference is finished
-    for game in games:
-        is_begun = arm_folder(recipe, game).recipe.exists()
-        if is_begun and (game.arm == CLEAN or game.reference not in unknown):
-            check_same_recipe(arm_folder(recipe, game), game_recipe(recipe, game))
+    games = [(seed, arm) for seed in recipe.arms.seeds for arm in (CLEAN, *recipe.arms.checkers)]
+    for seed, arm in games:
+        is_begun = arm_folder(recipe, (seed, arm)).recipe.exists()
+        if is_begun and (arm == CLEAN or _is_finished(recipe, (seed, CLEAN))):  # then a checker's rates are known
+            check_same_recipe(arm_folder(recipe, (seed, arm)), game_recipe(recipe, (seed, arm)))
     return games
 
 
@@ -154,28 +150,24 @@ def _mistakes(recipe: Recipe) -> Iterator[str]:
     if recipe.noise != NoiseConfig() or any("noise" in override for override in recipe.rounds.values()):
         yield "`noise` is set, but `arms.checkers` sets the noise of each game: leave `noise` out."
         return
-    first = ArmGame(recipe.arms.seeds[0], CLEAN)
-    clean = _recipe_with(recipe, first, NoiseConfig())
+    seed = recipe.arms.seeds[0]
+    clean = _recipe_with(recipe, (seed, CLEAN), NoiseConfig())
     problems = GameProblems.load(clean)
     of_all = check_recipe(clean, problems)
     yield from of_all
     for arm, buckets in recipe.arms.checkers.items():
         noise = _noise(buckets, recipe.arms.rate)
-        of_arm = check_recipe(_recipe_with(recipe, replace(first, arm=arm), noise), problems)
+        of_arm = check_recipe(_recipe_with(recipe, (seed, arm), noise), problems)
         yield from (f"In `arms.checkers.{arm}`: {mistake}" for mistake in of_arm if mistake not in of_all)
 
 
-def _unfinished_games(recipe: Recipe, games: Sequence[ArmGame]) -> list[ArmGame]:
-    return [game for game in games if unfinished(_recipe_with(recipe, game, NoiseConfig()))]
+def _is_finished(recipe: Recipe, game: ArmGame) -> bool:
+    return not unfinished(_recipe_with(recipe, game, NoiseConfig()))
 
 
-def _play_game(recipe: Recipe, game: ArmGame) -> None:
-    logger.info("Playing %s into %s", game, arm_folder(recipe, game).root)
-    play(game_recipe(recipe, game))
-
-
-def _headline(recipe: Recipe, game: ArmGame) -> str:
-    return f"helpful accuracy {_accuracy(_load(arm_folder(recipe, game))):.3f}"
+def _play_game(recipe: Recipe, game: ArmGame) -> str:
+    folder = play(game_recipe(recipe, game))
+    return f"helpful accuracy {_accuracy(_load(folder)):.3f}"
 
 
 def arm_folder(recipe: Recipe, game: ArmGame) -> RunFolder:
@@ -190,18 +182,20 @@ def game_recipe(recipe: Recipe, game: ArmGame) -> Recipe:
     Raises:
         ValueError: if the arm cannot accept the common share of them.
     """
-    if game.arm == CLEAN:
+    seed, arm = game
+    if arm == CLEAN:
         return _recipe_with(recipe, game, NoiseConfig())
-    buckets, wrong = recipe.arms.checkers[game.arm], base_mistakes(arm_folder(recipe, game.reference))
+    buckets, wrong = recipe.arms.checkers[arm], base_mistakes(arm_folder(recipe, (seed, CLEAN)))
     try:
-        fill = find_fill(buckets, recipe.arms.rate, wrong, game.seed)
+        fill = find_fill(buckets, recipe.arms.rate, wrong, seed)
     except ValueError as err:
-        raise ValueError(f"`arms.checkers.{game.arm}` cannot err at `arms.rate`: {err}") from err
+        raise ValueError(f"`arms.checkers.{arm}` cannot err at `arms.rate`: {err}") from err
     return _recipe_with(recipe, game, _noise(buckets, fill))
 
 
 def _recipe_with(recipe: Recipe, game: ArmGame, noise: NoiseConfig) -> Recipe:
-    return replace(recipe, name=f"{recipe.name}-{game.arm}-seed-{game.seed}", seed=game.seed, noise=noise, arms=None)
+    seed, arm = game
+    return replace(recipe, name=f"{recipe.name}-{arm}-seed-{seed}", seed=seed, noise=noise, arms=None)
 
 
 def _noise(buckets: Sequence[ErrorBucketConfig], fill: float) -> NoiseConfig:
@@ -235,16 +229,6 @@ def find_fill(buckets: Sequence[ErrorBucketConfig], rate: float, wrong: pd.DataF
     """
     Find the rate of random errors outside the buckets with which a checker accepts a share of wrong solutions.
 
-    Args:
-        buckets (`Sequence[ErrorBucketConfig]`):
-            Solutions with rates of their own.
-        rate (`float`):
-            Share of the wrong solutions to accept.
-        wrong (`pd.DataFrame`):
-            Wrong solutions: `problem_id`, `solution`, `reference`, and the columns that selectors name.
-        seed (`int`):
-            Seed of the game.
-
     Raises:
         ValueError: if the buckets alone accept more, or so few remain outside that accepting all is not enough.
     """
@@ -269,7 +253,7 @@ def _expected_share(errors: ErrorsConfig, wrong: pd.DataFrame, seed: int) -> flo
 
 def write_arms(recipe: Recipe, games: Sequence[ArmGame]) -> None:
     """Write `summary.md` and `games.csv` of finished games into `OUTPUT_DIR/NAME`."""
-    folder, table = sweep_folder(recipe), games_table(recipe, games)
+    folder, table = JobFolder(Path(recipe.output_dir) / recipe.name), games_table(recipe, games)
     write_text(folder.root / "games.csv", to_csv(table))
     write_text(folder.summary, f"# {recipe.name}\n\n{arms_table(recipe, table)}\n")
 
@@ -285,12 +269,12 @@ def games_table(recipe: Recipe, games: Iterable[ArmGame]) -> pd.DataFrame:
         is NaN.
     """
     rows = []
-    for game in games:
-        folder = arm_folder(recipe, game)
+    for seed, arm in games:
+        folder = arm_folder(recipe, (seed, arm))
         run = _load(folder)
         row = {
-            "seed": game.seed,
-            "arm": game.arm,
+            "seed": seed,
+            "arm": arm,
             "static_rate": _static_rate(folder, run),
             "accuracy": _accuracy(run),
             "rise": _rise(run),
@@ -303,15 +287,7 @@ def games_table(recipe: Recipe, games: Iterable[ArmGame]) -> pd.DataFrame:
 
 
 def arms_table(recipe: Recipe, table: pd.DataFrame) -> str:
-    """
-    Format a Markdown table with a row for each arm; figures are means over seeds with Student's interval.
-
-    Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            A recipe with a section `arms`.
-        table (`pd.DataFrame`):
-            The return value of [`~experiments.arms.games_table`].
-    """
+    """Format a Markdown table with a row for each arm; figures are means over seeds with Student's interval."""
     rows = [["checker", "seeds", "static rate", "accuracy", "change to clean", "rise of false positives", "alerts"]]
     for arm in (CLEAN, *recipe.arms.checkers):
         of_arm = table[table["arm"] == arm]
@@ -346,3 +322,7 @@ def _static_rate(folder: RunFolder, run: RunData) -> float:
 
 def _load(folder: RunFolder) -> RunData:
     return load_run(folder.root, solution_columns=["problem_id"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,13 +1,18 @@
 """
-Compares models that a game's verifier may start from.
+Play a recipe with verifiers that start from different models, and compare them.
 
-Each is played with the same recipe and seeds, and judged by what its verifiers know of the base prover's solutions before
-and after training, and by how many of a trained prover's mistakes they accept.
+    python -m experiments.base_verifiers recipes/quickstart.yaml --seeds 0 1 2
+    python -m experiments.base_verifiers recipes/quickstart.yaml num_rounds=3 --models arithmetic arithmetic-judge
+
+They are judged by what they know of the base prover's solutions before and after training, and by how many of a trained prover's
+mistakes they accept. The same command resumes a stopped comparison: finished games, in OUTPUT_DIR/NAME-MODEL-seed-K, are not
+played again. The folder OUTPUT_DIR/NAME-bases holds summary.md and games.csv.
 """
 
 import logging
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +20,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments.command import recipe_parser, run_experiment
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
 from pvg_hf.check.player_sizes import measure_size, read_model_config, read_pretraining_flops
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
@@ -26,10 +32,7 @@ from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import roc_auc
-from pvg_hf.experimental.sweep.cells import SweepFolder, sweep_folder
-from pvg_hf.experimental.sweep.runner import CellsFailedError
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
-from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
 from pvg_hf.game.phases.evaluate import read_test_rows
 from pvg_hf.game.play import play
 from pvg_hf.models.score_head import has_trained_head
@@ -37,10 +40,10 @@ from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier
 from pvg_hf.report.pool_tables import pool_cells
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import Job, JobFolder, JobsFailedError, run_jobs
+from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.run.lock import locked
 from pvg_hf.run.read import load_run
-from pvg_hf.run.schedule import unfinished
 from pvg_hf.scoring import VerifierScorer
 
 logger = logging.getLogger(__name__)
@@ -55,36 +58,28 @@ COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class BaseGame:
-    """
-    A game of the comparison.
+MODELS = ["arithmetic", "arithmetic-small", "arithmetic-judge", "arithmetic-judge-small"]
 
-    Args:
-        seed (`int`):
-            Seed of the game.
-        model (`str`):
-            Model that the verifier starts from: `verifier.model` of the recipe.
-    """
-
-    seed: int
-    model: str
-
-    @property
-    def reference(self) -> "BaseGame":
-        """The game itself: it can be played before any other."""
-        return self
-
-    @property
-    def label(self) -> str:
-        """Last part of the model's name."""
-        return Path(self.model).name
-
-    def __str__(self) -> str:
-        return f"seed {self.seed}, {self.label}"
+BaseGame = tuple[int, str]  # seed of a game, and the model that its verifier starts from
 
 
-def play_bases(recipe: Recipe, models: Sequence[str], seeds: Sequence[int]) -> SweepFolder:
+def main() -> int:
+    parser = recipe_parser(__doc__)
+    parser.add_argument(
+        "--models", nargs="+", default=MODELS, help=f"packaged models, Hub ids or folders (default: {MODELS})"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    arguments = parser.parse_intermixed_args()
+
+    def work() -> str:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        folder = play_bases(recipe, arguments.models, arguments.seeds)
+        return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
+
+    return run_experiment(work)
+
+
+def play_bases(recipe: Recipe, models: Sequence[str], seeds: Sequence[int]) -> JobFolder:
     """
     Play or resume a recipe with a verifier from each model, for each seed. Finished games are not played again.
 
@@ -96,43 +91,47 @@ def play_bases(recipe: Recipe, models: Sequence[str], seeds: Sequence[int]) -> S
         models (`Sequence[str]`), seeds (`Sequence[int]`):
             Models, by different names, and seeds.
 
-    Returns:
-        [`~pvg_hf.experimental.sweep.cells.SweepFolder`]: the folder `OUTPUT_DIR/NAME-bases`, with `summary.md` and `games.csv`.
-
     Raises:
         ValueError: if a game's recipe has mistakes, or if another process plays the comparison.
-        CellsFailedError: if games could not be played; the results of the others are written.
+        JobsFailedError: if games could not be played; the results of the others are written.
     """
-    games = [BaseGame(seed, model) for seed in seeds for model in models]
+    games = [(seed, model) for seed in seeds for model in models]
     _check(recipe, games)
-    folder = sweep_folder(replace(recipe, name=f"{recipe.name}-bases"))
+    folder = JobFolder(Path(recipe.output_dir) / f"{recipe.name}-bases")
+    names = {game: f"seed {game[0]}, {label(game[1])}" for game in games}
+    jobs = [Job(names[game], partial(_play_game, recipe, game), partial(_is_finished, recipe, game)) for game in games]
     with locked(folder.root, is_main=True, user="The comparison in {root} is being played"):
-        todo = [game for game in games if unfinished(base_game_recipe(recipe, game))]
-        logger.info("%d games to play, %d finished", len(todo), len(games) - len(todo))
-        ended = finish_cells(todo, {*games} - {*todo}, partial(_play_game, recipe), num_workers=1)
-        outcomes = dict(log_ends(ended, len(todo), partial(_headline, recipe)))
-        failed = {game: error for game, error in outcomes.items() if error is not None}
-        table = base_games_table(recipe, [game for game in games if game not in failed])
-        write_text(folder.root / "games.csv", to_csv(table))
-        write_text(folder.summary, f"# {recipe.name}: models to start a verifier from\n\n{bases_table(table)}\n")
-    if failed:
-        raise CellsFailedError(failed, len(games), folder)
+        try:
+            run_jobs(jobs)
+        except JobsFailedError as err:
+            _write(recipe, [game for game in games if names[game] not in err.failed], folder)
+            raise
+        _write(recipe, games, folder)
     return folder
 
 
+def _write(recipe: Recipe, games: Sequence[BaseGame], folder: JobFolder) -> None:
+    table = base_games_table(recipe, games)
+    write_text(folder.root / "games.csv", to_csv(table))
+    write_text(folder.summary, f"# {recipe.name}: models to start a verifier from\n\n{bases_table(table)}\n")
+
+
+def label(model: str) -> str:
+    """Last part of a model's name."""
+    return Path(model).name
+
+
 def _check(recipe: Recipe, games: Sequence[BaseGame]) -> None:
-    labels = {game.label: game.model for game in games}
-    if len(labels) < len({game.model for game in games}):
-        raise ValueError(
-            f"Two of the models {sorted({game.model for game in games})} have one name, and so would their runs: rename a folder."
-        )
+    models = sorted({model for _, model in games})
+    if len({*map(label, models)}) < len(models):
+        raise ValueError(f"Two of the models {models} have one name, and so would their runs: rename a folder.")
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
     problems = GameProblems.load(recipe)
     mistakes = [
         mistake
         for game in games
-        if game.seed == games[0].seed
+        if game[0] == games[0][0]
         for mistake in check_recipe(base_game_recipe(recipe, game), problems)
     ]
     if mistakes:
@@ -141,21 +140,20 @@ def _check(recipe: Recipe, games: Sequence[BaseGame]) -> None:
 
 def base_game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:
     """Return the recipe of a game."""
-    verifier = replace(recipe.verifier, model=game.model, head="new")
+    seed, model = game
+    verifier = replace(recipe.verifier, model=model, head="new")
     stored = read_model_config(verifier, "verifier")
     if stored is not None and has_trained_head(stored):
         verifier = replace(verifier, head="keep")
-    return replace(recipe, name=f"{recipe.name}-{game.label}-seed-{game.seed}", seed=game.seed, verifier=verifier)
+    return replace(recipe, name=f"{recipe.name}-{label(model)}-seed-{seed}", seed=seed, verifier=verifier)
 
 
-def _play_game(recipe: Recipe, game: BaseGame) -> None:
-    played = base_game_recipe(recipe, game)
-    logger.info("Playing %s into %s", game, RunFolder.of(played).root)
-    play(played)
+def _is_finished(recipe: Recipe, game: BaseGame) -> bool:
+    return not unfinished(base_game_recipe(recipe, game))
 
 
-def _headline(recipe: Recipe, game: BaseGame) -> str:
-    figures = _figures(RunFolder.of(base_game_recipe(recipe, game)))
+def _play_game(recipe: Recipe, game: BaseGame) -> str:
+    figures = _figures(play(base_game_recipe(recipe, game)))
     return f"AUC {figures['auc_first']:.3f}, {figures['accepted_last']:.3f} of the first mistakes accepted at the end"
 
 
@@ -177,8 +175,8 @@ def base_games_table(recipe: Recipe, games: Sequence[BaseGame]) -> pd.DataFrame:
         size = measure_size(config, has_lm_head=False, dtype=torch.float32)
         rows.append(
             {
-                "seed": game.seed,
-                "model": game.label,
+                "seed": game[0],
+                "model": label(game[1]),
                 "num_parameters": size.num_parameters,
                 "pretraining_share": _pretraining_share(played),
                 "auc_untrained": _untrained_auc(played, folder),
@@ -228,3 +226,7 @@ def _untrained_auc(recipe: Recipe, folder: RunFolder) -> float:
 def _pretraining_share(recipe: Recipe) -> float:
     prover, verifier = (read_pretraining_flops(config, name) for name, config in recipe.players.items())
     return verifier / prover if prover and verifier else np.nan
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,15 @@
 """
 The legibility tax (Kirchner et al. 2024): a round's helpful prover beside the same base trained for correctness only on as
-many sampled solutions.
+many sampled solutions (docs/evaluation.md).
+
+    python -m experiments.legibility_tax runs/quickstart
+    python -m experiments.legibility_tax runs/quickstart --round 0 legibility_tax.num_solutions=6400
+
+The training takes about as long as a round, and resumes. The table is that of the evaluation `legibility_tax`, which is stored in the
+run's folder and is part of its metrics, report and app.
 """
 
+import sys
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
@@ -11,6 +18,7 @@ from typing import Any
 import pandas as pd
 from pydantic import Field
 
+from experiments.command import run_experiment
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import Count, section
 from pvg_hf.config.player_sections import ProverConfig
@@ -25,10 +33,13 @@ from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.experimental.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.experimental.judging.judged_texts import LegibilitySettings, add_judge_scores, test_rows
+from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS, RoundEvaluation
+from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.solution_legibility import legibility_figures
 from pvg_hf.game.play import play
-from pvg_hf.run.file_names import JUDGING
+from pvg_hf.run.console import ScriptParser
 from pvg_hf.run.judgements import Judgement
+from pvg_hf.run.layout import JUDGING, RunFolder
 from pvg_hf.run.shared_phases import begin_with
 
 SIDES = ("game", "correctness_only", "base")
@@ -56,6 +67,36 @@ _OVERRIDES: dict[str, Any] = {
     **SIDE_RUN,
     "stopping": {"rule": "max_steps", "options": {}},
 }
+
+
+def main() -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("overrides", nargs="*", metavar="legibility_tax.key=value", help="settings of the evaluation")
+    parser.add_argument(
+        "--round", type=int, dest="round_index", metavar="K", help="a round, from 0 (default: the last one)"
+    )
+    parser.add_argument("--again", action="store_true", help="delete the stored result first; the training is kept")
+    arguments = parser.parse_intermixed_args()
+
+    def work() -> str:
+        register()
+        rounds = RunFolder.find(arguments.run).rounds("pool")
+        (result,) = evaluate_run(
+            arguments.run,
+            round_index=max(rounds, default=0) if arguments.round_index is None else arguments.round_index,
+            only=["legibility_tax"],
+            overrides=arguments.overrides,
+            again=arguments.again,
+        )
+        return tax_table(result)
+
+    return run_experiment(work)
+
+
+def register() -> None:
+    """Add the evaluation to those of a round, so that it can be named."""
+    EVALUATIONS["legibility_tax"] = EVALUATION
 
 
 @section
@@ -230,3 +271,24 @@ def tax_table(result: Judgement) -> str:
 
 def _in_role(rows: pd.DataFrame, role: Role) -> pd.DataFrame:
     return rows[rows["role"] == role.value].reset_index(drop=True)
+
+
+EVALUATION = RoundEvaluation(
+    title="Legibility tax: the game against training for correctness only",
+    judge=judge_legibility_tax,
+    settings=LegibilityTaxSettings,
+    phases=("prover", "mint"),
+    terms={
+        "game, correctness only, base": "the round's helpful prover, the same base trained for correctness only on as many "
+        "solutions, and the base prover, on the same test problems.",
+        "game less correctness only, ...": "paired differences of two of them on the same problems. The tax is a negative one "
+        "of the accuracy.",
+        "judge auc": "area under the ROC curve of the weaker judge, of the prover's correct solutions against its own "
+        "incorrect ones (`own mistakes`) and against the game's sneaky ones, the same for all three (`sneaky mistakes`).",
+    },
+    is_costly=True,
+)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

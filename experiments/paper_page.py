@@ -1,38 +1,106 @@
-"""Writes `paper.html` of a run folder: its figures beside those of Kirchner et al. 2024 (arXiv 2407.13692)."""
+"""
+Write `paper.html` into a run's folder: the run beside the figures of Kirchner et al. 2024 (arXiv 2407.13692, docs/evaluation.md).
+
+    python -m experiments.paper_page runs/quickstart
+
+Evaluations that `scripts/evaluate_run.py` has stored are part of it.
+"""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from experiments.published_values import (
-    BEST_OF_600,
-    CORRECTNESS_ONLY_ACCURACY,
-    EXPLOIT_STEPS,
-    HELPFUL_ACCURACY,
-    HUMAN_ACCURACY,
-    SEPARABILITY,
-    PublishedRange,
-    PublishedSeries,
-)
+from experiments.command import run_experiment
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.report.page import Image, embed, make_environment
 from pvg_hf.report.plots.dynamics import plot_dynamics
-from pvg_hf.report.plots.style import (
-    BLUE,
-    GREY,
-    VERMILLION,
-    Plot,
-    draw_figures,
-    legend_beside,
-    new_canvas,
-    tidy,
-)
+from pvg_hf.report.plots.style import BLUE, GREY, VERMILLION, Plot, draw_figures, legend_beside, new_canvas, tidy
+from pvg_hf.run.console import ScriptParser
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
+
+READ_OFF = "read off the figure, which has no numbers; the error of reading is our estimate"
+
+
+@dataclass(frozen=True)
+class PublishedSeries:
+    """
+    A line of one of the paper's figures.
+
+    Args:
+        label (`str`):
+            What it shows, with the paper's setting.
+        xs (`tuple[float, ...]`), values (`tuple[float, ...]`):
+            Places on the horizontal axis, and the values there.
+        error (`float`):
+            Uncertainty of reading, to either side.
+        source (`str`):
+            Where the values come from.
+    """
+
+    label: str
+    xs: tuple[float, ...]
+    values: tuple[float, ...]
+    error: float
+    source: str
+
+
+@dataclass(frozen=True)
+class PublishedRange:
+    """
+    Values of which only a range is known, for no round in particular.
+
+    Args:
+        label (`str`):
+            What it shows, with the paper's setting.
+        low (`float`), high (`float`):
+            The range.
+        source (`str`):
+            Where it comes from.
+    """
+
+    label: str
+    low: float
+    high: float
+    source: str
+
+
+BEST_OF_600 = PublishedSeries(
+    "paper, n about 600", (0, 1, 2, 3, 4), (0.23, 0.31, 0.34, 0.50, 0.52), 0.02, f"fig. 6b, {READ_OFF}"
+)
+EXPLOIT_STEPS = PublishedSeries(
+    "paper, SRC, verifier of 1e-3 of the prover's compute",
+    (0, 1, 2, 3, 4),
+    (1800, 2800, 5500, 4000, 7500),
+    500,
+    f"fig. 6a, {READ_OFF}; trend only. With a verifier of 1e-2 nothing is found after round 0 within about 8,000 steps",
+)
+HELPFUL_ACCURACY = PublishedRange(
+    "paper, helpful prover", 0.60, 0.63, "the legibility tax: about .60 to .63 of the game against .80 to .85"
+)
+CORRECTNESS_ONLY_ACCURACY = PublishedRange(
+    "paper, correctness only", 0.80, 0.85, "of a prover for correctness only, both for no round in particular"
+)
+HUMAN_ACCURACY = PublishedSeries(
+    "paper, people with 45 seconds",
+    (0, 1, 2, 3, 4, 5),
+    (0.76, 0.78, 0.81, 0.81, 0.77, 0.83),
+    0.01,
+    f"fig. 8b, 75 people and 15,983 judgments over all conditions, {READ_OFF}",
+)
+SEPARABILITY = PublishedSeries(
+    "paper, SRC",
+    (0, 4),
+    (1.0, 0.5),
+    0.1,
+    "app. C and fig. S3, in words: from 1.0 towards .5 over the rounds; with CGC it stays high. The error is our estimate",
+)
 
 PAGE = "paper.html"
 
@@ -303,3 +371,14 @@ def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:
     enough = largest_common_n(tables.values(), least_eligible=LEAST_ELIGIBLE)
     size = enough or largest_common_n(tables.values(), least_eligible=1)
     return size, {} if size is None else {index: table[str(size)] for index, table in tables.items()}
+
+
+def main() -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    arguments = parser.parse_args()
+    return run_experiment(lambda: str(write_paper_page(RunFolder.find(arguments.run).root)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

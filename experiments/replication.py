@@ -1,38 +1,95 @@
-"""Plays one recipe with several seeds."""
+"""
+Play or resume a recipe once per seed, evaluate the games, and tabulate the seeds.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+    python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2
+    python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2 --evaluate attacks.max_steps=100
+    python -m experiments.replication recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --begin-with arithmetic
+    python -m experiments.replication recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
+
+Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
+evaluations of docs/evaluation.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
+have means over seeds with the change over the rounds, each round's figures, and every verifier on every prover's solutions.
+`OUTPUT_DIR/NAME-replication.json` has the raw figures. `NAME-rounds`, `NAME-pools` and `NAME-attacks` there are plots of the means,
+`NAME-training` has each seed's training curves, and `NAME-against-OTHER` and `NAME-against-OTHER-training` are those of a comparison
+(PNG, SVG, PDF).
+"""
+
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from typing import Literal
 
+from experiments.command import recipe_parser, run_experiment
+from experiments.legibility_tax import register
+from experiments.replication_tables import replicate_recipe, tabulate_replication
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.experimental.sweep.cells import SweepFolder
-from pvg_hf.experimental.sweep.runner import CellsFailedError
-from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
+from pvg_hf.core.roles import Role
+from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
+from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.game.play import play
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import Job, run_jobs
+from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.run.shared_phases import begin_with
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
-class Replicate:
-    """
-    A game of the replication.
+AttackedRounds = Literal["ends", "all"]
 
-    Args:
-        seed (`int`):
-            Its seed.
-    """
+Stage = tuple[str, list[int | Literal["all"]]]  # an evaluation, and the rounds that it is computed for
 
-    seed: int
 
-    @property
-    def reference(self) -> "Replicate":
-        """The game that must be finished before: none but itself."""
-        return self
+def main() -> int:
+    parser = recipe_parser(__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--workers", type=int, default=1, help="games played or evaluated at a time (default: 1)")
+    parser.add_argument(
+        "--begin-with",
+        metavar="NAME",
+        help="take over bootstrap and first verifier of another replicated recipe, where they are the same",
+    )
+    parser.add_argument("--evaluate", action="store_true", help="run all evaluations of the finished games")
+    parser.add_argument(
+        "--attack-all", action="store_true", help="with --evaluate: attack the verifiers of all rounds, not of two"
+    )
+    parser.add_argument(
+        "--only-tables", action="store_true", help="play nothing, and tabulate what is finished so far"
+    )
+    parser.add_argument(
+        "--against", metavar="NAME", help="compare with another replicated recipe in the same output_dir, seed by seed"
+    )
+    arguments = parser.parse_intermixed_args()
+    if arguments.workers < 1:
+        parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
+    if arguments.attack_all and not arguments.evaluate:
+        parser.error("--attack-all belongs to --evaluate.")
 
-    def __str__(self) -> str:
-        return f"seed {self.seed}"
+    def work() -> str:
+        of_evaluations, of_recipe = split_settings(arguments.overrides)
+        if of_evaluations and not arguments.evaluate:
+            raise ValueError(f"`{of_evaluations[0]}` is a setting of an evaluation, which `--evaluate` runs.")
+        recipe, seeds = load_recipe(arguments.recipe, of_recipe), arguments.seeds
+        if not arguments.only_tables:
+            replicate(recipe, seeds, num_workers=arguments.workers, beginning=arguments.begin_with)
+        if arguments.evaluate:
+            attacked = "all" if arguments.attack_all else "ends"
+            evaluate_replicates(
+                recipe, seeds, overrides=of_evaluations, attacked=attacked, num_workers=arguments.workers
+            )
+        return tabulate_replication(recipe, seeds, against=arguments.against)
+
+    return run_experiment(work)
+
+
+def split_settings(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Divide settings into those of evaluations (`NAME.key=value`) and all others, such as those of a recipe."""
+    register()
+    sides: tuple[list[str], list[str]] = [], []
+    for override in overrides:
+        name, dot, _ = override.partition("=")[0].partition(".")
+        sides[0 if dot and name in EVALUATIONS else 1].append(override)
+    return sides
 
 
 def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beginning: str | None = None) -> None:
@@ -40,10 +97,8 @@ def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beg
     Play or resume a recipe once per seed.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            The recipe; its seed is replaced.
-        seeds (`Sequence[int]`):
-            The seeds.
+        recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
+            The recipe, and the seeds that replace its own.
         num_workers (`int`, defaults to 1):
             Number of games played at a time, each in a process.
         beginning (`str`, *optional*):
@@ -51,43 +106,98 @@ def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beg
             where they are the same (see [`~pvg_hf.run.shared_phases.begin_with`]).
 
     Raises:
-        CellsFailedError: if games could not be played; the others are finished.
+        JobsFailedError: if games could not be played; the others are finished.
     """
-    work_on_seeds(recipe, seeds, partial(_play_replicate, recipe, beginning), num_workers=num_workers)
+    jobs = [
+        Job(f"seed {seed}", partial(_play_replicate, recipe, beginning, seed), partial(_is_finished, recipe, seed))
+        for seed in dict.fromkeys(seeds)
+    ]
+    run_jobs(jobs, num_workers=num_workers)
 
 
-def work_on_seeds(
-    recipe: Recipe, seeds: Sequence[int], work: Callable[[Replicate], None], *, num_workers: int
+def _is_finished(recipe: Recipe, seed: int) -> bool:
+    return not unfinished(replicate_recipe(recipe, seed))
+
+
+def _play_replicate(recipe: Recipe, beginning: str | None, seed: int) -> None:
+    played = replicate_recipe(recipe, seed)
+    if beginning is not None:
+        begin_with(played, RunFolder.of(replicate_recipe(replace(recipe, name=beginning), seed)))
+    play(played)
+
+
+def evaluate_replicates(
+    recipe: Recipe,
+    seeds: Sequence[int],
+    *,
+    overrides: Sequence[str] = (),
+    attacked: AttackedRounds = "ends",
+    num_workers: int = 1,
 ) -> None:
     """
-    Do a piece of work for each seed of a recipe.
+    Evaluate the finished games of [`~experiments.replication.replicate`]. Results that are stored are not computed again.
+
+    All evaluations are computed: those that are not costly for every round, `attacks` for the rounds of `attacked`, then
+    `regression`, which tests what all attacks have found, and `legibility_tax` for the last round, if its helpful role was
+    trained by the verifier's score alone.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
-            As in [`replicate`].
-        work (`Callable`):
-            The work; it must be picklable, and continues what an earlier call has begun.
-        num_workers (`int`):
-            Number of processes. With 1, the work is done in this process.
+            As in [`~experiments.replication.replicate`]. A game that is not finished is left out.
+        overrides (`Sequence[str]`, *optional*):
+            Settings of the evaluations as `NAME.key=value`, the same for all seeds.
+        attacked (`str`, defaults to `"ends"`):
+            Whether the first and the last round's verifier are attacked by trained attackers (`ends`), or `all`.
+        num_workers (`int`, defaults to 1):
+            Number of games evaluated at a time, each in a process.
 
     Raises:
-        CellsFailedError: if the work fails for some seeds; it is finished for the others.
+        ValueError: for a setting of an unknown evaluation.
+        JobsFailedError: if evaluations of some seeds failed; the results of the others are kept.
     """
-    games = [Replicate(seed) for seed in dict.fromkeys(seeds)]
-    ended = finish_cells(games, set(), work, num_workers=num_workers)
-    outcomes = dict(log_ends(ended, len(games), lambda game: "finished"))
-    failed = {game: error for game, error in outcomes.items() if error is not None}
-    if failed:
-        raise CellsFailedError(failed, len(games), SweepFolder(Path(recipe.output_dir)))
+    _, unknown = split_settings(overrides)
+    if unknown:
+        raise ValueError(
+            f"`{unknown[0]}` is no setting of an evaluation; known are those of {', '.join(EVALUATIONS)}."
+        )
+    games = [replicate_recipe(recipe, seed) for seed in dict.fromkeys(seeds)]
+    finished = [game.seed for game in games if not unfinished(game)]
+    for game in games:
+        if game.seed not in finished:
+            logger.info("%s is not finished, and is not evaluated yet.", game.name)
+    jobs = [
+        Job(f"seed {seed}", partial(_evaluate_game, recipe, overrides, attacked, seed), _never) for seed in finished
+    ]
+    run_jobs(jobs, num_workers=num_workers)
 
 
-def replicate_recipe(recipe: Recipe, seed: int) -> Recipe:
-    """Return the recipe of one seed, whose run is `NAME-seed-K`."""
-    return load_recipe({**recipe.to_dict(), "name": f"{recipe.name}-seed-{seed}", "seed": seed})
+def evaluation_stages(recipe: Recipe, attacked: AttackedRounds) -> list[Stage]:
+    """List the evaluations of a finished game in the order in which they build on each other."""
+    last = recipe.num_rounds - 1
+    quick = [name for name, evaluation in EVALUATIONS.items() if not evaluation.is_costly and name != "regression"]
+    stages: list[Stage] = [(name, ["all"]) for name in quick]
+    stages.append(("attacks", ["all"] if attacked == "all" else sorted({0, last})))
+    stages.append(("regression", ["all"]))
+    prover = recipe.for_round(last).prover
+    if Role.HELPFUL in prover.trained_roles and prover.self_evaluation is None:
+        stages.append(("legibility_tax", [last]))
+    return stages
 
 
-def _play_replicate(recipe: Recipe, beginning: str | None, game: Replicate) -> None:
-    played = replicate_recipe(recipe, game.seed)
-    if beginning is not None:
-        begin_with(played, RunFolder.of(replicate_recipe(replace(recipe, name=beginning), game.seed)))
-    play(played)
+def _evaluate_game(recipe: Recipe, overrides: Sequence[str], attacked: AttackedRounds, seed: int) -> None:
+    register()  # in this process, too
+    played = replicate_recipe(recipe, seed)
+    for name, rounds in evaluation_stages(played, attacked):
+        settings = [override for override in overrides if override.startswith(f"{name}.")]
+        for index in rounds:
+            root = RunFolder.of(played).root
+            evaluate_run(root, round_index=index, only=[name], overrides=settings, num_workers=1)
+
+
+def _never() -> bool:
+    """Stored results are found by the evaluations themselves."""
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,22 +1,29 @@
-"""Plots of replicated recipes: means over seeds, in the style of the report."""
+"""Plots of replicated recipes, in the style of the report: means over seeds, and training curves with a line per seed."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 
-from experiments.contrasts import Contrast
-from experiments.training_plots import plot_training
 from pvg_hf.core.figure import Figure
 from pvg_hf.experimental.attacks.attack_curves import TERMS as ATTACK_TERMS
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, draw_attacks
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds
+from pvg_hf.report.plots.dynamics import TERMS as TRAINING_TERMS
 from pvg_hf.report.plots.over_rounds import TERMS as ROUND_TERMS
 from pvg_hf.report.plots.over_rounds import draw_rounds
 from pvg_hf.report.plots.pool_matrix import TERMS as POOL_TERMS
 from pvg_hf.report.plots.pool_matrix import draw_pool_map
-from pvg_hf.report.plots.style import BLUE, GREY, VERMILLION, Plot, legend_below, new_canvas, tidy
+from pvg_hf.report.plots.style import BLUE, GREY, ROLE_STYLES, VERMILLION, Plot, legend_below, new_canvas, tidy
 from pvg_hf.report.pool_tables import pool_cells
 from pvg_hf.run.read import RunData
+
+if TYPE_CHECKING:
+    from experiments.replication_tables import Contrast
 
 
 def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
@@ -108,3 +115,57 @@ def plot_contrast(contrast: Contrast) -> Plot:
         f"After round {contrast.round_index}; differences paired by seed, with 95 % intervals by Student's t, cut at -1 and 1.",
         canvas,
     )
+
+
+NEWEST_WEIGHT = 0.2
+"""Weight of the newest step in the drawn averages: one for all recipes, whatever their stop rules average over."""
+
+
+def plot_training(name: str, recipes: Mapping[str, Sequence[RunData]]) -> Plot | None:
+    """
+    Plot the accuracy of the training solutions of both roles by RL step, as moving averages.
+
+    Args:
+        name (`str`):
+            Name of the plot.
+        recipes (`Mapping[str, Sequence[RunData]]`):
+            The runs of each recipe, by its name; a recipe is a row of panels.
+
+    Returns:
+        [`Plot`], *optional*: a column per round; `None` if no round has been trained in all runs.
+    """
+    numbers = [sum(len(data.steps) > 0 for data in run.rounds) for runs in recipes.values() for run in runs]
+    num_rounds = min(numbers, default=0)
+    if not num_rounds:
+        return None
+    canvas = new_canvas(1.0 + 2.6 * num_rounds, 0.8 + 2.3 * len(recipes))
+    grid = canvas.subplots(len(recipes), num_rounds, sharex=True, sharey=True, squeeze=False)
+    for row, (recipe_name, runs) in zip(grid, recipes.items(), strict=True):
+        for index, axes in enumerate(row):
+            for run in runs:
+                _draw_accuracy(axes, run.rounds[index].steps)
+            axes.set_title(f"{recipe_name}, round {index}" if len(recipes) > 1 else f"round {index}", fontsize=10)
+            tidy(axes)
+        row[0].set_ylabel("accuracy (share)")
+    for axes in grid[-1]:
+        axes.set_xlabel("RL step")
+    grid[0, 0].set_ylim(-0.02, 1.02)
+    legend_below(canvas)
+    seeds = ", ".join(dict.fromkeys(str(run.recipe.seed) for runs in recipes.values() for run in runs))
+    caption = (
+        f"A line for each of the seeds {seeds}, which ends with a dot where the training stopped: exponential moving averages of "
+        f"single steps, the newest with the weight {NEWEST_WEIGHT}. All on training problems."
+    )
+    return Plot(name, "How the provers were trained", caption, canvas, {"accuracy": TRAINING_TERMS["accuracy"]})
+
+
+def _draw_accuracy(axes: Axes, steps: pd.DataFrame) -> None:
+    for role, style in ROLE_STYLES.items():
+        column = f"accuracy/{role}"
+        if column not in steps:
+            continue
+        values = steps[["step", column]].dropna()
+        averages = values[column].ewm(alpha=NEWEST_WEIGHT, adjust=False).mean()
+        look = {key: style[key] for key in ("color", "linestyle", "label")}
+        axes.plot(values["step"], averages, linewidth=1.5, **look)
+        axes.plot(values["step"][-1:], averages[-1:], "o", color=style["color"], markersize=4)

@@ -1,15 +1,21 @@
 """
-Compares structured with random false positives.
+Play a recipe with a checker that errs systematically, and a twin with equally many random errors, and compare them.
 
-A game with a checker that errs systematically is compared with its twin, whose checker errs at random at the same rate.
+    python -m experiments.twins recipes/noise/structured.yaml
+    python -m experiments.twins recipes/noise/structured.yaml num_rounds=3 --seeds 0 1 2
+
+Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; finished runs are not played again.
+The table, the steps and the plot are in OUTPUT_DIR/NAME.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from experiments.command import recipe_parser, run_experiment
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
@@ -24,13 +30,25 @@ from pvg_hf.experimental.sweep.level_plots import save_plot
 from pvg_hf.experimental.sweep.seeds import show_figure
 from pvg_hf.game.play import play
 from pvg_hf.report.plots.style import BLUE, GREY, VERMILLION, Plot, legend_beside, new_canvas, tidy
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file
 from pvg_hf.run.read import RunData, load_run
 
 STRUCTURED, RANDOM = "structured", "random"
 
 _COLUMNS = ("problem_id", "part", "correct", "outcome", "label")
+
+
+def main() -> int:
+    parser = recipe_parser(__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds; two games each (default: 0)")
+    arguments = parser.parse_intermixed_args()
+
+    def work() -> str:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
+        return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
+
+    return run_experiment(work)
 
 
 @dataclass(frozen=True)
@@ -173,13 +191,7 @@ def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
 
 
 def plot_twins(steps: pd.DataFrame) -> Plot:
-    """
-    Plot helpful accuracy by step. Thin lines are single seeds, thick lines their mean.
-
-    Args:
-        steps (`pd.DataFrame`):
-            The return value of [`~experiments.twins.helpful_accuracy`].
-    """
+    """Plot helpful accuracy by step, a table of [`helpful_accuracy`]. Thin lines are single seeds, thick lines their mean."""
     canvas = new_canvas(7.2, 3.6)
     axes = canvas.subplots()
     for checker, rows in steps.groupby("checker", sort=False):
@@ -201,3 +213,7 @@ def plot_twins(steps: pd.DataFrame) -> Plot:
         f"{steps['seed'].nunique()} seed(s): thin lines; the thick one is their mean. Moving averages of the steps."
     )
     return Plot("helpful-accuracy", "Structured and random false positives", caption, canvas)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pvg_hf.config import load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.core.hub_access import HubError
-from pvg_hf.game.console import print_result, quiet_libraries, set_up_logging
 from pvg_hf.hub.locate import find_local_run, locate_run
+from pvg_hf.run.console import print_result, quiet_libraries, set_up_logging
 
 ABSTAIN_BELOW = 0.5
 WITHHELD = 1  # exit status

@@ -12,7 +12,7 @@ import sys
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -31,12 +31,11 @@ def main() -> int:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.experimental.attacks.attack_job import Workforce
         from pvg_hf.experimental.attacks.verifier_attack import SUMMARY, attack_verifier
-        from pvg_hf.experimental.sweep.workers import load_executor
+        from pvg_hf.run.jobs import load_executor
 
         executor = load_executor(arguments.executor) if arguments.executor else None
-        folder = attack_verifier(recipe, Workforce(arguments.workers, executor))
+        folder = attack_verifier(recipe, num_workers=arguments.workers, executor=executor)
         return f"{(folder / SUMMARY).read_text(encoding='utf-8')}\nEverything is in {folder}"
 
     set_up_logging()

@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from pvg_hf.analyses.scaled import ScaledVerification
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 
 
 def main() -> int:

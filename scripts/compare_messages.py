@@ -14,7 +14,7 @@ from pathlib import Path
 from pvg_hf.core.files import write_text
 from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:

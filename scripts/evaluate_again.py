@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.layout import RunFolder
 
 
 def main() -> int:

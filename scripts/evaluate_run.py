@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.layout import RunFolder
 
 
 def main() -> int:
@@ -59,10 +59,9 @@ def main() -> int:
             RunFolder.find(arguments.run)  # refuses a wrong folder
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
-        from pvg_hf.experimental.attacks.attack_job import Workforce
         from pvg_hf.experimental.judging.listing import list_evaluations, show_results
         from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-        from pvg_hf.experimental.sweep.workers import load_executor
+        from pvg_hf.run.jobs import load_executor
 
         if arguments.is_list:
             return list_evaluations()
@@ -72,7 +71,8 @@ def main() -> int:
             only=arguments.only,
             overrides=arguments.overrides,
             again=arguments.again,
-            workforce=Workforce(arguments.workers, load_executor(arguments.executor) if arguments.executor else None),
+            num_workers=arguments.workers,
+            executor=load_executor(arguments.executor) if arguments.executor else None,
         )
         return show_results(results)
 

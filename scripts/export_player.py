@@ -8,8 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pvg_hf.game.console import quiet_libraries, set_up_logging
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import quiet_libraries, set_up_logging
+from pvg_hf.run.layout import RunFolder
 
 
 def main() -> int:

@@ -8,8 +8,8 @@ Download a published round as a run's folder, to read it or to continue the game
 import argparse
 import sys
 
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.hub.locate import PUBLISHED_NAME
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 
 
 def read_round(text: str) -> int | str:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pvg_hf.config import load_recipe
 from pvg_hf.core.hub_access import HubError
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.layout import RunFolder
 
 
 def main() -> int:

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from pvg_hf.core.hub_access import HubError
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.hub.locate import find_local_run
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import sys
 from pvg_hf.experimental.messages.folder import describe_run
 from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, is_main_process, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, is_main_process, quiet_libraries, set_up_logging
 
 
 def main() -> int:

@@ -13,10 +13,9 @@ import sys
 from pathlib import Path
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import ScriptParser
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import ScriptParser
+from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.run.resume import extended_recipe
-from pvg_hf.run.schedule import unfinished
 
 SCRIPT = Path(__file__).with_name("run_rounds.py")
 

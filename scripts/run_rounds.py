@@ -21,11 +21,11 @@ from pvg_hf.check.speed import find_card
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game, run_pilot
-from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.game.status import describe_status
+from pvg_hf.run.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.run.environment import script_line
+from pvg_hf.run.layout import choose_phases
 from pvg_hf.run.resume import extended_recipe
-from pvg_hf.run.schedule import choose_phases
 
 if TYPE_CHECKING:
     from pvg_hf.game.context import GameCallback

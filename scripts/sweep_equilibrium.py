@@ -13,7 +13,7 @@ import sys
 
 from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
         from pvg_hf.experimental.messages.equilibrium import describe_equilibrium, run_equilibrium
         from pvg_hf.experimental.messages.equilibrium_report import write_equilibrium
-        from pvg_hf.experimental.sweep.workers import load_executor
+        from pvg_hf.run.jobs import load_executor
 
         if arguments.plan:
             return describe_equilibrium(recipe)

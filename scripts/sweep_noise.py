@@ -13,7 +13,7 @@ import sys
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
         from pvg_hf.experimental.sweep import describe_sweep, run_sweep
-        from pvg_hf.experimental.sweep.workers import load_executor
+        from pvg_hf.run.jobs import load_executor
 
         if arguments.plan:
             return describe_sweep(recipe, num_workers=arguments.workers)

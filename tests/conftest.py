@@ -378,7 +378,7 @@ def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def reference(once, make_recipe):
     """Two rounds of the recall task, played without an interruption. Tests read the run and never write to it."""
-    from pvg_hf.run.folder import RunFolder
+    from pvg_hf.run.layout import RunFolder
 
     with once("reference") as folder:
         _play_once(make_recipe(folder, logging__report=True))
@@ -413,7 +413,7 @@ def arithmetic_run(once) -> Path:
 @pytest.fixture(scope="session")
 def score_run(once, make_score_recipe):
     """Two rounds of the recall task with a generative verifier. Tests read the run and never write to it."""
-    from pvg_hf.run.folder import RunFolder
+    from pvg_hf.run.layout import RunFolder
 
     with once("score") as folder:
         _play_once(make_score_recipe(folder, logging__report=True))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pvg_hf.config import load_recipe
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 RECIPE = "recipes/quickstart.yaml"
 MISSPELLED = [RECIPE, "prover.learnig_rate=1"]
@@ -22,25 +22,15 @@ WRONG: dict[str, list[list[str]]] = {
         ["runs/no-such-run", "How many?"],
         ["no-such-run", "How many?", "--choose", "no-such-rule"],
     ],
-    "attack_sandbox.py": [["--programs", "many"], ["--backend", "none"]],
     "attack_verifier.py": OF_RECIPES,
-    "audit_grader.py": [["arithmetic", "--problems", "0"]],
     "auto_label.py": [["proofs.jsonl", "--verifier", "v", "--output", "o", "-m", "2"]],
-    "build_base_models.py": [["--player", "no-such-player"]],
-    "check_gpu.py": [["--only", "no-such-part"]],
-    "compare_base_verifiers.py": OF_RECIPES,
-    "compare_checkers.py": OF_RECIPES,
     "compare_messages.py": [[*words, "--output", "o", "--variant", "one"] for words in OF_MESSAGES],
-    "compare_with_paper.py": [["no-such-run"]],
     "evaluate_again.py": [["no-such-run"]],
     "evaluate_run.py": [["no-such-run"], ["no-such-run", "--only", "no-such-evaluation"]],
     "export_player.py": [["no-such-run", "--output", "o"]],
-    "gsm8k_verifier.py": [["no-such-folder"]],
-    "legibility_tax.py": [["no-such-run"]],
     "pull_round.py": [["ana/run", "no-such-round"], ["no-such-run"]],
     "push_run.py": [["no-such-run"]],
     "push_space.py": [["no-such-run"], ["no-such-run", "--output", "o"]],
-    "replicate.py": [*OF_RECIPES, [RECIPE, "attacks.max_steps=1"]],
     "run_messages.py": OF_MESSAGES,
     "run_phases.py": OF_RECIPES,
     "run_rounds.py": [
@@ -49,12 +39,17 @@ WRONG: dict[str, list[list[str]]] = {
         [RECIPE, "--phase", "no-such-phase"],
         [RECIPE, "--plan", "--for", "no-such-card"],
     ],
-    "structured_noise.py": OF_RECIPES,
     "sweep_equilibrium.py": OF_MESSAGES,
     "sweep_noise.py": OF_RECIPES,
-    "translate_solutions.py": [["solve", "no-such-run", "o"]],
-    "write_pair_picture.py": [["no-such-run", "o.png"]],
-    "write_reference.py": [["--chek"]],
+}
+
+
+WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
+    "attack_sandbox": [["--programs", "many"], ["--backend", "none"]],
+    "build_base_models": [["--player", "no-such-player"]],
+    "check_gpu": [["--only", "no-such-part"]],
+    "write_pair_picture": [["no-such-run", "o.png"]],
+    "write_reference": [["--chek"]],
 }
 
 
@@ -69,6 +64,10 @@ def answers(repository, tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         commands = {(f"scripts/{name}", "--help"): True for name in WRONG} | {("-m", "pvg_hf.app", "--help"): True}
         commands |= {(f"scripts/{name}", *words): False for name, lines in WRONG.items() for words in lines}
+        commands |= {("-m", f"tools.{name}", "--help"): True for name in WRONG_OF_TOOLS}
+        commands |= {
+            ("-m", f"tools.{name}", *words): False for name, lines in WRONG_OF_TOOLS.items() for words in lines
+        }
         # `runs/no-such-run` is no name of the Hub, also in a clone in which nothing was played.
         commands |= {("-m", "pvg_hf.app", run): False for run in ("no-such-run", "runs/no-such-run")}
         commands |= {("-m", "pvg_hf.app", str(run), "--port", str(taken.getsockname()[1])): False}
@@ -87,9 +86,12 @@ def answers(repository, tmp_path_factory):
 
 def test_every_script_is_tried(repository):
     assert sorted(WRONG) == sorted(path.name for path in (repository / "scripts").glob("*.py"))
+    assert sorted(WRONG_OF_TOOLS) == sorted(path.stem for path in (repository / "tools").glob("*.py"))
 
 
-@pytest.mark.parametrize("command", [*(f"scripts/{name}" for name in WRONG), "pvg_hf.app"])
+@pytest.mark.parametrize(
+    "command", [*(f"scripts/{name}" for name in WRONG), *(f"tools.{name}" for name in WRONG_OF_TOOLS), "pvg_hf.app"]
+)
 def test_help_and_mistakes_are_answered_without_large_libraries(command, answers):
     of_command = {words: found for words, found in answers.items() if command in words}
     assert len(of_command) >= 2

@@ -2,17 +2,17 @@
 Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and the
 verifiers for `arithmetic` and `functions`, the judges, which are verifiers with a trained head, and the generative verifier for `proofs`.
 
-    python tools/build_base_models.py                    # all, in parallel, into pvg_hf/assets
-    python tools/build_base_models.py --player score-verifier
-    python tools/build_base_models.py --player prover --steps 100 --output /tmp/assets
+    python -m tools.build_base_models                    # all, in parallel, into pvg_hf/assets
+    python -m tools.build_base_models --player score-verifier
+    python -m tools.build_base_models --player prover --steps 100 --output /tmp/assets
 
-One model is for an experiment (experiments/figures/dynamics.md) and does not ship:
+One model is for an experiment (experiments/dynamics.md) and does not ship:
 
-    python tools/build_base_models.py --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output build/models
+    python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output build/models
 
 The proofs player continues the training of an earlier one (docs/score-verifier.md), so that `all` leaves it out:
 
-    python tools/build_base_models.py --player score-verifier --start FOLDER
+    python -m tools.build_base_models --player score-verifier --start FOLDER
 
 A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
 package. A build that was stopped goes on where it was when the same command is given again.

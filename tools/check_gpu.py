@@ -1,9 +1,9 @@
 """
 Run all checks that need a GPU, with random weights of realistic sizes; nothing is downloaded:
 
-    python tools/check_gpu.py --minutes 20
-    python tools/check_gpu.py --only gsm8k-qlora --only vllm
-    python tools/check_gpu.py --toy
+    python -m tools.check_gpu --minutes 20
+    python -m tools.check_gpu --only gsm8k-qlora --only vllm
+    python -m tools.check_gpu --toy
 
 The output folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of docs/performance.md. Both are
 written after each phase. Each part runs in separate processes: a part that fails, is killed, does not fit in memory or runs out
@@ -15,14 +15,11 @@ import argparse
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tools.gpu_check.parts import PARTS, ROOT
+from tools.gpu_check.runner import Check
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT))  # `benchmarks` is not part of the package
-    from tools.gpu_check.parts import PARTS
-    from tools.gpu_check.runner import Check
-
     listed = "\n".join(f"  {part.name:15} {part.about}; at most {part.minutes:g} minutes" for part in PARTS)
     parser = argparse.ArgumentParser(
         description=__doc__,

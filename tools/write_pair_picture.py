@@ -1,7 +1,7 @@
 """
 Write a picture of one problem with a helpful and a sneaky solution, as the app shows them after Reveal. That of the README:
 
-    python tools/write_pair_picture.py runs/quickstart docs/images/pair.png --round 1 --problem 0000001
+    python -m tools.write_pair_picture runs/quickstart docs/images/pair.png --round 1 --problem 0000001
 
 By default it shows the problem that fooled the last round's verifier most clearly. It needs Chromium (PVG_CHROMIUM, by default
 /usr/bin/chromium) and the extra `dev`.

@@ -1,8 +1,8 @@
 """
 Write the generated parts of the documentation: the key reference in docs/recipes.md, and docs/recipe.schema.json.
 
-    python tools/write_reference.py
-    python tools/write_reference.py --check    # changes nothing; exit status 1 if a file is out of date
+    python -m tools.write_reference
+    python -m tools.write_reference --check    # changes nothing; exit status 1 if a file is out of date
 """
 
 import argparse

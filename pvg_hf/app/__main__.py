@@ -47,7 +47,7 @@ def open_app(
             check_port(options.port)
         find_local_run(options.run)
         print(f"Loading {options.run} ...", flush=True)
-        from pvg_hf.game.console import quiet_libraries, set_up_logging
+        from pvg_hf.run.console import quiet_libraries, set_up_logging
 
         set_up_logging()
         quiet_libraries()

@@ -5,7 +5,7 @@ import pandas as pd
 from pvg_hf.evaluation.comparison import ComparedFigure
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.report.tables import MISSING, Table, TableCell, figure_cell
-from pvg_hf.run.file_names import JUDGING
+from pvg_hf.run.layout import JUDGING
 from pvg_hf.run.read import RoundData, RunData
 
 # Heading of each compared figure.

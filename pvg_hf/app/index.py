@@ -17,8 +17,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.file_names import pool_file, pool_test_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file, pool_test_file
 
 
 class Filter(StrEnum):
@@ -129,7 +128,7 @@ class SolutionIndex:
     to use from several threads.
 
     Args:
-        folder ([`~pvg_hf.run.folder.RunFolder`]):
+        folder ([`~pvg_hf.run.layout.RunFolder`]):
             A run, finished or not. The index does not see later rounds; open a new one for these.
 
     Attributes:

@@ -13,8 +13,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
 from pvg_hf.hub.locate import locate_run
-from pvg_hf.run.file_names import EVALUATIONS, JUDGEMENT, JUDGING
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import EVALUATIONS, JUDGEMENT, JUDGING, RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 FIGURE_COLUMNS = (

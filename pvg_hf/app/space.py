@@ -22,10 +22,9 @@ from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_jud
 from pvg_hf.hub.locate import find_local_run
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
-from pvg_hf.run.file_names import EVENTS, JUDGEMENT
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folders
-from pvg_hf.run.schedule import seal_phase
+from pvg_hf.run.layout import EVENTS, JUDGEMENT, RunFolder
+from pvg_hf.run.phase_record import seal_phase
 
 logger = logging.getLogger(__name__)
 

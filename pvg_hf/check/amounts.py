@@ -15,7 +15,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 SAMPLE_SIZE = 200  # number of problems that are tokenized
 

@@ -6,8 +6,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, partial_of, schedule, unfinished
+from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of, schedule, unfinished
 
 ROW_BYTES = 500  # of a solution, in addition to its texts
 NUM_ADAM = 3  # numbers in a checkpoint for each trained weight: the weight itself and Adam's two averages

@@ -18,8 +18,7 @@ from pvg_hf.core.project import install_extra
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.environment import script_line
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import unfinished
+from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.sampling.engines import EngineChoice, choose_generation
 
 

@@ -37,7 +37,7 @@ from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.environment import script_line
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks.base import Problem
 
 # Sections that hold for the whole game, so that a single round cannot override them.

@@ -24,9 +24,8 @@ from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.sources import PACKAGED
 from pvg_hf.rewards import load_reward
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import ROUND_PHASES, RunFolder, finished_phases, num_phases
 from pvg_hf.run.resume import check_same_problems, check_same_recipe
-from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
 
 logger = logging.getLogger(__name__)
 

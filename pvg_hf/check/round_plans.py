@@ -14,8 +14,8 @@ from pvg_hf.check.speed import Card, Machine, measure_machine, total_memory
 from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import ROUND_PHASES, PhaseKey, early_phases, finished_phases, read_record
+from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, early_phases, finished_phases
+from pvg_hf.run.phase_record import read_record
 
 
 @dataclass(frozen=True)

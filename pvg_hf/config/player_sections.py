@@ -609,7 +609,7 @@ class ProverConfig(PlayerConfig):
     roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
         "shared",
         description="`separate`: an adapter for each role, helpful first; needs `lora`. `shared`: one prover whose prompt states the "
-        "role (Kirchner et al. 2024); the packaged prover then ends below its base (experiments/figures/dynamics.md). `sneaky_only`, "
+        "role (Kirchner et al. 2024); the packaged prover then ends below its base (experiments/dynamics.md). `sneaky_only`, "
         "`helpful_only`: only this role is trained.",
     )
     init: Literal["base", "previous"] = Field(

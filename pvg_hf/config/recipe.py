@@ -51,7 +51,7 @@ class Recipe:
     )
     arms: s.ArmsConfig | None = Field(
         None,
-        description="What `experiments/commands/compare_checkers.py` compares; a single game ignores this section.",
+        description="What `experiments/arms.py` compares; a single game ignores this section.",
     )
     attack: s.AttackConfig | None = Field(
         None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."

@@ -92,7 +92,7 @@ class TaskConfig:
 
     name: str = Field(
         "arithmetic",
-        description="`apps`, `arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
+        description="`apps`, `arithmetic`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: FilePath | None = Field(
         None,
@@ -436,7 +436,7 @@ _ARM_NAME = r"^[\w-]+$"
 @section
 class ArmsConfig:
     """
-    Checkers that err at one rate in different ways, which `experiments/commands/compare_checkers.py` compares. A single game ignores
+    Checkers that err at one rate in different ways, which `experiments/arms.py` compares. A single game ignores
     this section.
     """
 

@@ -11,6 +11,8 @@ CALIBRATION = "calibration.json"  # in the folder of a verifier
 # Two levels below a prover's folder or checkpoint: the Trainer would take an adapter one level below for the policy's.
 CRITIC_FOLDER = Path("critic", "value_model")
 
+PHASE_RECORD = "phase.json"  # in the folder of a phase: processes, seconds and summary
+
 REVIEW = "review.csv"  # undecided proofs, for people to label
 
 _ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")

@@ -1,9 +1,10 @@
 """A figure: a value with its 95 % interval and the number of observations."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statsmodels.stats.proportion import proportion_confint
+from scipy.stats import norm
 
 ALPHA = 0.05  # intervals are of 1 - ALPHA
 
@@ -52,7 +53,13 @@ EMPTY = Figure(None, None, None, 0)
 def wilson(share: float, size: float, n: int) -> Figure:
     """
     Return a share of successes with its Wilson interval for `size` independent trials; `n` is that of the figure.
+
+    `scipy.stats.binomtest` has the interval too, but only for a whole number of trials.
     """
-    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
-    # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate.
+    z = float(norm.isf(ALPHA / 2))
+    rate, shrink = share * size / size, 1 + z**2 / size
+    centre = (rate + z**2 / (2 * size)) / shrink
+    half = z * math.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2)) / shrink
+    # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate, or outside [0, 1].
+    low, high = max(centre - half, 0), min(centre + half, 1)
     return Figure(float(share), float(min(low, share)), float(max(high, share)), n)

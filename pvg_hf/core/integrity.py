@@ -27,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from tqdm.auto import tqdm
 
 from pvg_hf.core.commands import delete_command, play_command
+from pvg_hf.core.disk_names import PHASE_RECORD
 from pvg_hf.core.files import write_text
 
 DIGESTS = "digests.json"
@@ -355,12 +356,7 @@ def _finished_folder(path: Path) -> Path | None:
 
 def _phase_folder(path: Path) -> Path | None:
     """Find the folder of the phase that a run's file belongs to."""
-    for root in list(path.parents)[: _LEVELS + 2]:
-        if (root / RECIPE_FILE).is_file():
-            parts = path.relative_to(root).parts
-            depth = 1 if parts[0] == "models" else 2
-            return root.joinpath(*parts[:depth]) if len(parts) > depth else None
-    return None
+    return next((folder for folder in list(path.parents)[:_LEVELS] if (folder / PHASE_RECORD).is_file()), None)
 
 
 def _digest_of_values(values: Mapping[str, Any]) -> str:

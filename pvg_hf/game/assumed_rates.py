@@ -15,7 +15,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
 from pvg_hf.rewards.correction_audit import CorrectionAudit, audit_prover
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 logger = logging.getLogger(__name__)
 

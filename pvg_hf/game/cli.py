@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import is_main_process, print_result
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.limits import DiskFullError, OutOfMemory, PartsFailedError
+from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.game.status import describe_stop
+from pvg_hf.run.console import is_main_process, print_result
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import JobsFailedError
+from pvg_hf.run.layout import RunFolder
 
 if TYPE_CHECKING:
     from pvg_hf.game.context import GameCallback
 
 logger = logging.getLogger(__name__)
 
-ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, PartsFailedError)
+ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, JobsFailedError)
 """Errors that end a command with their message; any other one is a defect and keeps its traceback."""
 
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
@@ -101,6 +102,6 @@ def run_command(work: Callable[[], str]) -> int:
 
 def report_error(err: Exception) -> int:
     """Print one of the `ENDING_ERRORS`, with the command if the same one is to be given again, and return the exit status."""
-    is_repeated = isinstance(err, DiskFullError | PartsFailedError)
+    is_repeated = isinstance(err, DiskFullError | JobsFailedError)
     sys.stderr.write(f"error: {err}{f' The command was: {command_line()}' if is_repeated else ''}\n")
     return 2

@@ -20,8 +20,7 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 
 
 @dataclass(frozen=True)

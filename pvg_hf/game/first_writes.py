@@ -13,7 +13,7 @@ from pvg_hf.core.files import sync_tree
 from pvg_hf.core.integrity import find_damaged, write_digests
 from pvg_hf.report.page import render_page
 from pvg_hf.report.plots.style import Plot, new_canvas
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 
 

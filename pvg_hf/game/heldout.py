@@ -25,8 +25,7 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.run.environment import launcher
-from pvg_hf.run.file_names import HELDOUT
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import HELDOUT, RunFolder
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")

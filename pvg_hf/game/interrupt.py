@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from pvg_hf.core.stop_checks import stoppable
-from pvg_hf.game.console import is_main_process
+from pvg_hf.run.console import is_main_process
 from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
 # The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second request.

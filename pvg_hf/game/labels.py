@@ -26,9 +26,7 @@ from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.routing import Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
 from pvg_hf.noise.verdicts import Verdict
-from pvg_hf.run.file_names import CALL_SUMMARY, EVENTS
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, partial_of
+from pvg_hf.run.layout import CALL_SUMMARY, EVENTS, PhaseKey, RunFolder, partial_of
 
 CallEvent = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Errors that no recipe causes: a full disk, too little memory, and parts of a larger work that failed."""
+"""Errors that no recipe causes: a full disk and too little memory."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 class DiskFullError(OSError):
@@ -22,10 +22,6 @@ class DiskFullError(OSError):
 
 class OutOfMemory(RuntimeError):
     """A phase does not fit in the memory of its device."""
-
-
-class PartsFailedError(RuntimeError):
-    """Some of many independent games or attacks failed. The others are kept, and the same command tries these again."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -22,11 +22,11 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import WRITING, count_tokens, spending
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import describe_outcomes, solution_features
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
 from pvg_hf.models.token_flops import flops_per_token
-from pvg_hf.run.file_names import BATCHES
+from pvg_hf.run.console import shows_progress
+from pvg_hf.run.layout import BATCHES
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.sampler import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer

@@ -19,8 +19,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.minting import WriteJob, sample_rows
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import GameCallback, GameTracker, PhaseContext, open_tracker
-from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import summarize_calls
@@ -38,17 +37,16 @@ from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
-from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
+from pvg_hf.game.publish import begin_from_hub, is_report_due, publish_rounds, refresh_report, run_on_main_process
 from pvg_hf.game.training import remove_training_files
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.run.damage import check_finished_phases, damage_of
 from pvg_hf.run.environment import script_line
-from pvg_hf.run.file_names import METRICS
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import METRICS, PhaseKey, RunFolder, choose_phases, game_steps, partial_of, unfinished
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import check_same_recipe
-from pvg_hf.run.schedule import PhaseKey, choose_phases, game_steps, partial_of, recording, staged, unfinished
+from pvg_hf.run.phase_record import recording, staged
+from pvg_hf.run.resume import check_same_recipe, prepare_resume, write_derived
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +114,8 @@ def play(
         if processes.is_main_process:
             try_checkpoint(folder.root)
             prepare_resume(recipe, folder, problems, processes)
+            if is_report_due(recipe, folder):
+                refresh_report(recipe, folder)
             try_report(recipe, folder)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:

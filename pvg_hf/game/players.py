@@ -12,14 +12,14 @@ from transformers import PreTrainedModel
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import Role
-from pvg_hf.game.console import shows_progress
 from pvg_hf.models.adapters import share_base
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.console import shows_progress
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler, open_sampler
 from pvg_hf.sampling.sampler import DISTRIBUTION

@@ -13,11 +13,11 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training_data import reference_scores
-from pvg_hf.run.file_names import EVALUATIONS, LABELS, pool_file, pool_test_file
+from pvg_hf.run.console import shows_progress
+from pvg_hf.run.layout import EVALUATIONS, LABELS, pool_file, pool_test_file
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
 from pvg_hf.scoring.generative_verifier import GenerativeVerifier

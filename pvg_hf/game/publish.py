@@ -1,4 +1,4 @@
-"""Publishes rounds on the Hub after their evaluation, and starts a run from a published round."""
+"""Writes the report and publishes rounds on the Hub after their evaluation, and starts a run from a published round."""
 
 import logging
 import time
@@ -13,16 +13,30 @@ from pvg_hf.config.trust import list_code
 from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.commands import script_command
 from pvg_hf.core.hub_access import HubError
-from pvg_hf.game.derived import refresh_report
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.push import push_round
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.report import write_report
+from pvg_hf.run.layout import FIGURES, RunFolder, finished_phases
 from pvg_hf.run.resume import check_unchanged
 
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_SIGNS = 2.0
+
+
+def refresh_report(recipe: Recipe, folder: RunFolder) -> None:
+    """Write the report again, if the recipe asks for one. An error does not end the game; the next start tries again."""
+    if recipe.logging.report:
+        with only_warning("The report could not be written; the game continues"):
+            write_report(folder.root)
+
+
+def is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
+    """Whether a round was evaluated after the report was written."""
+    evaluated = [key.target(folder) for key in finished_phases(recipe, folder) if key.name == "evaluate"]
+    written = folder.report.stat().st_mtime if folder.report.exists() else 0.0
+    return any(file.stat().st_mtime > written for target in evaluated for file in target.glob(FIGURES))
 
 
 def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:

@@ -15,20 +15,22 @@ from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, sh
 from pvg_hf.core.units import show_percent, show_seconds
 from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
-from pvg_hf.run.file_names import BATCHES, BEST_HELPFUL, CHECKPOINTS, POOL_SCORE_PARTS
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.lock import find_holder
-from pvg_hf.run.resume import TRAINING, check_same_recipe
-from pvg_hf.run.schedule import (
+from pvg_hf.run.layout import (
+    BATCHES,
+    BEST_HELPFUL,
+    CHECKPOINTS,
     EXPECTED_ALERTS,
+    POOL_SCORE_PARTS,
     PhaseKey,
-    PhaseRecord,
+    RunFolder,
     begun_phases,
     partial_of,
-    read_record,
     schedule,
     unfinished,
 )
+from pvg_hf.run.lock import find_holder
+from pvg_hf.run.phase_record import PhaseRecord, read_record
+from pvg_hf.run.resume import TRAINING, check_same_recipe
 
 WIDTH = 80
 LABEL = 12  # columns

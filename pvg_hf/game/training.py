@@ -28,13 +28,13 @@ from transformers.trainer_callback import PrinterCallback
 from pvg_hf.core.files import remove
 from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.sources import name_base
 from pvg_hf.models.token_flops import flops_per_token
-from pvg_hf.run.file_names import CHECKPOINTS
+from pvg_hf.run.console import shows_progress
+from pvg_hf.run.layout import CHECKPOINTS
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune

@@ -20,8 +20,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
-from pvg_hf.run.file_names import LABELS
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import LABELS, RunFolder
 from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels

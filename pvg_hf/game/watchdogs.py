@@ -25,7 +25,7 @@ from pvg_hf.evaluation.false_positive_rise import (
     is_collapse_expected,
 )
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.run.file_names import FALSE_POSITIVES, WRONG_SOLUTIONS
+from pvg_hf.run.layout import FALSE_POSITIVES, WRONG_SOLUTIONS
 
 Alert = Callable[[str, str], None]
 

@@ -14,35 +14,19 @@ from huggingface_hub.utils import validate_repo_id
 
 from pvg_hf.core.disk_names import CRITIC_FOLDER, round_name
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.file_names import (
-    ANSWERING,
-    ATTACK_CURVES,
-    ATTACK_OUTCOMES,
-    ATTACK_TEXTS,
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.run.layout import (
     BEST_HELPFUL,
     CALL_SUMMARY,
-    DRAWN_POOL,
     ENVIRONMENT,
-    EVALUATIONS,
-    FALSE_POSITIVES,
-    FIGURES,
-    FOUND_ATTACKS,
-    HELDOUT,
-    HELDOUT_HELPFUL,
     JUDGEMENT,
     JUDGING,
     LABELS,
-    METRICS,
-    PAIRS,
+    OF_PHASE,
     PHASE_RECORD,
-    POOL_SCORES,
-    PROBLEMS,
     RECOVERY,
+    RESULT_FILES,
     STEPS,
-    pool_file,
-    pool_test_file,
 )
 from pvg_hf.scoring.auto_label import EVIDENCE, LABEL_LOG, REVIEW, SETTINGS
 
@@ -148,24 +132,19 @@ def _any_of(*names: str) -> str:
     return f"({'|'.join(map(re.escape, names))})"
 
 
-_OF_PHASE = (METRICS, PHASE_RECORD, CALL_SUMMARY)
-
-_POOLS = (pool_file(Role.BASE), *(name(role) for role in GAME_ROLES for name in (pool_file, pool_test_file)))
-
-_EVIDENCE = (ATTACK_CURVES, ATTACK_OUTCOMES, ATTACK_TEXTS, FOUND_ATTACKS, DRAWN_POOL)
-
 # The solutions repository uses the same paths as the run's folder.
+_FOLDERS = {"models": "models", "pool": f"pool/(base|{ROUND})"}
 _RECORDS = tuple(
     re.compile(pattern)
     for pattern in (
         _any_of(RECIPE_FILE, ENVIRONMENT),
-        rf"models/{_any_of(*_OF_PHASE)}",
-        rf"pool/(base|{ROUND})/{_any_of(*_OF_PHASE, *_POOLS, pool_test_file(BEST_HELPFUL), HELDOUT_HELPFUL)}",
-        rf"pool/(base|{ROUND})/{LABELS}/{_any_of(LABEL_LOG, EVIDENCE, SETTINGS, REVIEW)}",
-        rf"verifier/{ROUND}/{_any_of(*_OF_PHASE, PAIRS, CALIBRATION, HELDOUT)}",
-        rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY, FALSE_POSITIVES)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
-        rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, POOL_SCORES, EVALUATIONS)}",
-        rf"{JUDGING}/\w+/{ROUND}/{_any_of(PHASE_RECORD, JUDGEMENT, *_EVIDENCE)}",
+        *(
+            f"{_FOLDERS.get(kind, f'{kind}/{ROUND}')}/{_any_of(*OF_PHASE, *files)}"
+            for kind, files in RESULT_FILES.items()
+        ),
+        rf"{_FOLDERS['pool']}/{LABELS}/{_any_of(LABEL_LOG, EVIDENCE, SETTINGS, REVIEW)}",
+        rf"prover/{ROUND}/{SIDE}/{_any_of(STEPS, RECOVERY)}",
+        rf"{JUDGING}/\w+/{ROUND}/({_any_of(PHASE_RECORD, JUDGEMENT)}|\w+\.parquet)",
     )
 )
 

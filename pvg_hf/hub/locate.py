@@ -7,7 +7,7 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from pvg_hf.core.hub_access import HubError, RetryPolicy
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 logger = logging.getLogger(__name__)
 

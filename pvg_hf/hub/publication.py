@@ -22,9 +22,8 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.run.file_names import JUDGEMENT, ROUND_FOLDERS
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folders
+from pvg_hf.run.layout import JUDGEMENT, ROUND_FOLDERS, RunFolder
 from pvg_hf.run.read import RoundData, load_figures
 
 Files = dict[str, Source]

@@ -25,10 +25,9 @@ from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
-from pvg_hf.run.file_names import PILOT
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import judgement_folders
-from pvg_hf.run.schedule import seal_phase
+from pvg_hf.run.layout import PILOT, RunFolder
+from pvg_hf.run.phase_record import seal_phase
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication, open_publication
 from pvg_hf.hub.repository import Repository, is_same
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 logger = logging.getLogger(__name__)
 

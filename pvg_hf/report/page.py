@@ -47,7 +47,7 @@ from pvg_hf.report.tables import (
     times_table,
 )
 from pvg_hf.report.written_evaluations import confusion_table, evaluations_table, sample_evaluations
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"

@@ -13,8 +13,8 @@ from pvg_hf.evaluation.verifier_verdict import (
     verifier_statements,
 )
 from pvg_hf.report.tables import count_noun
+from pvg_hf.run.layout import EXPECTED_ALERTS
 from pvg_hf.run.read import RoundData, RunData
-from pvg_hf.run.schedule import EXPECTED_ALERTS
 
 
 def describe_progress(run: RunData) -> str:

@@ -7,9 +7,19 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import CALIBRATION
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.run.file_names import FIGURES, HELDOUT, METRICS, PROBLEMS, pool_file, pool_test_file
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record, schedule
+from pvg_hf.run.layout import (
+    FIGURES,
+    HELDOUT,
+    METRICS,
+    PROBLEMS,
+    PhaseKey,
+    RunFolder,
+    finished_phases,
+    pool_file,
+    pool_test_file,
+    schedule,
+)
+from pvg_hf.run.phase_record import read_record
 
 # Files that every finished phase has, apart from models.
 _TEST_FILES = tuple(map(pool_test_file, GAME_ROLES))

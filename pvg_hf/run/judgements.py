@@ -14,8 +14,7 @@ from pvg_hf.core.disk_names import round_folders, round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import DamagedFileError, check_file, read_json
-from pvg_hf.run.file_names import JUDGEMENT, JUDGING
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import JUDGEMENT, JUDGING, RunFolder
 
 
 @dataclass(frozen=True)

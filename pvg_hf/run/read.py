@@ -24,10 +24,8 @@ from pvg_hf.core.integrity import (
 )
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.stopwatch import TimeSplit, read_split
-from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, load_judgements
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, PhaseKey, RunFolder, pool_test_file
 
 RunEvent = dict[str, Any]
 

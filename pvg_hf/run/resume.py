@@ -1,4 +1,4 @@
-"""Checks whether a run may be resumed with a recipe, its problems and a number of processes."""
+"""Resumes a run: whether a recipe, its problems and processes may continue it, and the files that follow from its phases."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -8,13 +8,27 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import BASE_ROUND
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.run.environment import launcher_for
-from pvg_hf.run.file_names import pool_test_file
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, begun_phases, partial_of, read_record, unfinished
+from pvg_hf.run.damage import check_finished_phases, unchecked_phases
+from pvg_hf.run.environment import describe_environment, launcher_for
+from pvg_hf.run.judgements import judgement_lines
+from pvg_hf.run.layout import (
+    CALL_SUMMARY,
+    METRICS,
+    PhaseKey,
+    RunFolder,
+    begun_phases,
+    finished_phases,
+    partial_of,
+    pool_test_file,
+    unfinished,
+)
+from pvg_hf.run.phase_record import read_record
 
 if TYPE_CHECKING:
+    from accelerate import PartialState
+
     from pvg_hf.data.problems import GameProblems
 
 logger = logging.getLogger(__name__)
@@ -30,6 +44,30 @@ CHANGEABLE_IN = {
 }
 
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
+
+
+def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", processes: "PartialState") -> None:
+    """
+    Check that an existing run in the folder can be resumed, and update its derived files.
+
+    Raises:
+        ValueError: if it cannot be resumed; the folder is then unchanged.
+    """
+    check_same_recipe(folder, recipe)
+    check_finished_phases(recipe, folder)
+    check_same_problems(folder, recipe, problems)
+    unchecked = unchecked_phases(recipe, folder)
+    if unchecked:
+        logger.info(
+            "%d finished phase(s) were played by an older version, which kept no digests: damage that leaves a file "
+            "readable is not found in them.",
+            len(unchecked),
+        )
+    check_processes(folder, recipe, processes.num_processes)
+    folder.mend_events()
+    _note_environment(recipe, folder, processes, problems.task.isolation)
+    folder.write_recipe(recipe)
+    write_derived(recipe, folder)  # a crash may have left them older than the finished phases
 
 
 def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
@@ -172,6 +210,60 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
             )
 
 
+def write_derived(recipe: Recipe, folder: RunFolder) -> None:
+    """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases and evaluations."""
+    finished = finished_phases(recipe, folder)
+    lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS)]
+    folder.write_lists([str(key) for key in finished], [*lines, *judgement_lines(folder)])
+    for key in finished:
+        record = read_record(key.target(folder))
+        if record is None:  # the game did not make this folder
+            continue
+        fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
+        further = {"task_use": record.task_use, "split": record.split, "peak_flops": record.peak_flops}
+        fields |= {name: value for name, value in further.items() if value is not None}
+        if not folder.has_event("phase_finished", **fields):
+            folder.log_event("phase_finished", **fields, time=record.ended)
+        _log_alerts(folder, key, record.alerts or [])
+        _log_calls(folder, key)
+
+
+def _log_alerts(folder: RunFolder, key: PhaseKey, alerts: list[dict[str, Any]]) -> None:
+    """Log a phase's alerts that the event log lacks, as it does in a run that was pulled."""
+    for alert in alerts:
+        fields = {"phase": key.name, "round": key.round_index, "kind": alert["kind"], "message": alert["message"]}
+        if not folder.has_event("alert", **fields):
+            folder.log_event("alert", **fields, time=alert["time"])
+
+
+def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
+    """Log a summary of a phase's checker calls; the single calls are in the phase's own `events.jsonl`."""
+    file = key.target(folder) / CALL_SUMMARY
+    if not file.exists():
+        return
+    summary = read_json(file)
+    counts = {name: summary[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    fields = {"phase": key.name, "round": key.round_index, **counts}
+    if not folder.has_event("checks", **fields):
+        folder.log_event("checks", **fields)
+
+
+def _note_environment(recipe: Recipe, folder: RunFolder, processes: "PartialState", isolation: str | None) -> None:
+    """Write `run.json`. Differences from the last start are logged, and recorded as an event."""
+    now, before = describe_environment(recipe, processes), folder.read_environment()
+    if isolation is not None:
+        now["sandbox"] = isolation
+    common = before.keys() & now.keys() - {"launcher"}  # the launch command may differ
+    changes = differences({key: before[key] for key in common}, {key: now[key] for key in common})
+    if changes:
+        folder.log_event("environment_changed", changes=changes)
+        summary = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
+        logger.warning(
+            "Changed since the last start: %s. Results may differ from those of an uninterrupted run.", summary
+        )
+    folder.write_environment(now)
+
+
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Differences between two nested mappings: the values before and now, by `section.key`."""
     old, new = _leaves(before), _leaves(now)
@@ -179,21 +271,36 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
 
-def list_changes(before: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()) -> list[str]:
+def check_same_settings(
+    what: str, before: dict[str, Any], now: dict[str, Any], *, free: Collection[str], advice: str = ""
+) -> None:
     """
-    Describe the settings that differ between two recipes, one line each.
+    Check that a command other than a game may resume with its settings.
 
     Args:
+        what (`str`):
+            What was started, e.g. "The sweep `levels`".
         before (`dict[str, Any]`), now (`dict[str, Any]`):
             The recipes as nested mappings.
-        free (`Collection[str]`, *optional*, defaults to `()`):
+        free (`Collection[str]`):
             Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
+        advice (`str`, *optional*):
+            A sentence on what may differ.
+
+    Raises:
+        ValueError: if other keys differ; the message lists them all.
     """
-    return [
+    lines = [
         f"- `{key}`: {old!r} before, {new!r} now"
         for key, (old, new) in differences(before, now).items()
         if not any(key == name or key.startswith(f"{name}.") for name in free)
     ]
+    if lines:
+        raise ValueError(
+            f"{what} was started with another recipe:\n"
+            + "\n".join(lines)
+            + f"\nGive this one another `name`. {advice}".rstrip()
+        )
 
 
 def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:

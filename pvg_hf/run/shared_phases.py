@@ -8,10 +8,9 @@ from typing import Any
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import remove, sync_tree
 from pvg_hf.core.integrity import find_damaged
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import PhaseKey, RunFolder, early_phases, partial_of
 from pvg_hf.run.lock import locked
 from pvg_hf.run.resume import CHANGEABLE, check_same_recipe
-from pvg_hf.run.schedule import PhaseKey, early_phases, partial_of
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import pytest
 
 from pvg_hf.app.index import SolutionIndex
 from pvg_hf.evaluation.summary import problem_table
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import seal_phase
+from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_phase
 from tests.support.app_fixtures import app, chromium, open_page, serve, serve_for_module
 
 __all__ = ["app", "chromium", "open_page", "serve", "serve_for_module"]

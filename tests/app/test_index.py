@@ -11,7 +11,7 @@ from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.integrity import replay_advice
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 ROUNDS = (0, 1)

@@ -7,7 +7,7 @@ import pytest
 from pvg_hf.app.index import Filter, Query, SolutionIndex
 from pvg_hf.app.links import View, parse_link, read_link, write_link
 from pvg_hf.core.roles import Role
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pvg_hf.app.index import Filter, Query, SolutionIndex
 from pvg_hf.app.showing import show_problem
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 

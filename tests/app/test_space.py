@@ -12,8 +12,8 @@ import yaml
 from pvg_hf.app.space import build_space, describe_public_space
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.figure import Figure
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
+from pvg_hf.run.layout import RunFolder
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pvg_hf.check.disk import disk_bytes
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.player_sizes import read_player_size
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, partial_of
+from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of
 
 Usage = namedtuple("Usage", "total used free")
 

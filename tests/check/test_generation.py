@@ -5,7 +5,7 @@ from pvg_hf.check.loading import check_shared_base
 from pvg_hf.check.machine import check_generation
 from pvg_hf.core.project import install_extra
 from pvg_hf.game.play import pending_phases
-from pvg_hf.run.schedule import schedule
+from pvg_hf.run.layout import schedule
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
 

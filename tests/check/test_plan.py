@@ -12,7 +12,7 @@ from pvg_hf import load_recipe
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.speed import CARDS
 from pvg_hf.config import RecipeError
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 def test_a_plan_reports_mistakes_in_the_problems_with_the_others(values):

@@ -10,8 +10,8 @@ from pvg_hf.check.speed import CARDS
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError, seal
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, PhaseRecord
+from pvg_hf.run.layout import PhaseKey, RunFolder
+from pvg_hf.run.phase_record import PhaseRecord
 
 
 @pytest.fixture

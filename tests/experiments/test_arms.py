@@ -6,17 +6,17 @@ import shutil
 import sys
 from dataclasses import dataclass
 from math import nan
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from experiments.arms import CLEAN, ArmGame, arm_folder, arms_table, describe_arms, find_fill, game_recipe, play_arms
+from experiments.arms import CLEAN, arm_folder, arms_table, describe_arms, find_fill, game_recipe, play_arms
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.config.noise_section import ErrorBucketConfig
 from pvg_hf.core.integrity import read_json
-from pvg_hf.experimental.sweep.cells import SweepFolder, sweep_folder
-from pvg_hf.experimental.sweep.runner import CellsFailedError
+from pvg_hf.run.jobs import JobFolder, JobsFailedError
 from pvg_hf.run.lock import locked
 from tests.support.game_runs import copy_until, differing, forget_digests, play_in_process
 
@@ -80,11 +80,11 @@ class Played:
     """A comparison in which one checker cannot err at the rate."""
 
     recipe: dict
-    folder: SweepFolder
-    error: CellsFailedError
+    folder: JobFolder
+    error: JobsFailedError
 
     def run(self, arm: str):
-        return arm_folder(load_recipe(self.recipe), ArmGame(0, arm))
+        return arm_folder(load_recipe(self.recipe), (0, arm))
 
 
 @pytest.fixture(scope="session")
@@ -112,14 +112,14 @@ def played(make_arms, tmp_path_factory) -> Played:
     """Tests read it and never write to it."""
     checkers = {"random": [], "all": [bucket(1.0, **ALL)], "problems": [bucket(0.5, **ANY_PROBLEM)]}
     recipe = make_arms(tmp_path_factory.mktemp("arms"), checkers)
-    with pytest.raises(CellsFailedError) as caught:
+    with pytest.raises(JobsFailedError) as caught:
         play_arms(load_recipe(recipe))
-    return Played(recipe, sweep_folder(load_recipe(recipe)), caught.value)
+    return Played(recipe, JobFolder(Path(recipe["output_dir"]) / "arms"), caught.value)
 
 
 def test_a_checker_that_cannot_err_at_the_rate_is_named_and_the_others_are_compared(played):
-    assert list(played.error.failed) == [ArmGame(0, "all")]
-    assert "1 of 4 cells" in str(played.error)
+    assert list(played.error.failed) == ["seed 0, all"]
+    assert "1 of 4 jobs" in str(played.error)
     assert "- seed 0, all: `arms.checkers.all` cannot err at `arms.rate`" in str(played.error)
     assert "1.000 to 1.000" in str(played.error)
     assert not played.run("all").root.exists()
@@ -164,7 +164,7 @@ def test_finished_games_are_not_played_again_and_others_are_resumed(played, make
     copy_until(played.run("problems"), tmp_path, "round-000/mint")
     checkers = {name: played.recipe["arms"]["checkers"][name] for name in ("random", "problems")}
     recipe = load_recipe(make_arms(tmp_path, checkers))
-    runs = {arm: arm_folder(recipe, ArmGame(0, arm)) for arm in (CLEAN, *checkers)}
+    runs = {arm: arm_folder(recipe, (0, arm)) for arm in (CLEAN, *checkers)}
     events = {arm: run.events.read_bytes() for arm, run in runs.items()}
     assert "To play  1 of 3 games" in describe_arms(recipe)
     folder = play_arms(recipe)
@@ -286,7 +286,7 @@ def test_a_base_prover_without_mistakes_cannot_be_compared(make_arms, played, tm
     file = folder.pool(-1) / "base.parquet"
     pd.read_parquet(file).assign(correct=True).to_parquet(file)
     with pytest.raises(ValueError, match=r"None of the \d+ .*solutions_per_problem"):
-        game_recipe(recipe, ArmGame(0, "random"))
+        game_recipe(recipe, (0, "random"))
 
 
 def test_the_table_has_means_over_seeds():
@@ -320,7 +320,7 @@ def compare(repository, tmp_path, monkeypatch, capsys):
     """Run the script, and return its exit status and what it printed."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        script = str(repository / "scripts" / "compare_checkers.py")
+        script = str(repository / "experiments" / "arms.py")
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -377,13 +377,13 @@ def test_the_script_plans_the_seeds_that_it_is_given(compare, make_arms, tmp_pat
 def test_a_stopped_comparison_resumes_where_it_was_stopped(played, make_arms, repository, tmp_path):
     path, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     path.write_text(json.dumps(make_arms(tmp_path, {"random": []})))
-    script = {"script": str(repository / "scripts" / "compare_checkers.py"), "arguments": [str(path)]}
+    script = {"script": str(repository / "experiments" / "arms.py"), "arguments": [str(path)]}
     moment = {"event": "os.rename", "pattern": r"arms-random-seed-0/pool/\.round-000\.partial/helpful\.parquet'"}
     assert play_in_process({**script, "signal": "SIGINT", "moment": moment}, log) == 130, log.read_text()
     assert "finished work is kept. Resume with: python" in " ".join(log.read_text().split())
     assert not (tmp_path / "arms" / "summary.md").exists()
     recipe = load_recipe(path)
-    clean, random = (arm_folder(recipe, ArmGame(0, arm)) for arm in (CLEAN, "random"))
+    clean, random = (arm_folder(recipe, (0, arm)) for arm in (CLEAN, "random"))
     events = clean.events.read_bytes()
     assert play_in_process(script, log) == 0, log.read_text()
     assert clean.events.read_bytes() == events

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.base_verifiers import BaseGame, base_game_recipe, bases_table, play_bases
+from experiments.base_verifiers import base_game_recipe, bases_table, play_bases
 from pvg_hf import load_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 SMALL = {"name": "small", "num_rounds": 2, "verifier__max_steps": 2, "prover__max_steps": 2}
@@ -44,7 +44,7 @@ def compared(models, make_recipe, player, tmp_path_factory):
 @pytest.mark.slow
 def test_a_classifier_keeps_its_head_and_a_language_model_gets_a_new_one(compared, models):
     recipe, _ = compared
-    plain, judge = (base_game_recipe(recipe, BaseGame(0, model)) for model in models)
+    plain, judge = (base_game_recipe(recipe, (0, model)) for model in models)
     assert (plain.verifier.head, judge.verifier.head) == ("new", "keep")
     assert (plain.name, judge.name) == ("small-plain-seed-0", "small-judge-seed-0")
     assert (plain.verifier.model, judge.verifier.model) == models
@@ -56,7 +56,7 @@ def test_figures_are_those_of_the_games(compared, models):
     table = pd.read_csv(folder.root / "games.csv").set_index("model")
     assert list(table.index) == ["plain", "judge"]
     for model in models:
-        game = BaseGame(0, model)
+        game = (0, model)
         found = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(1) / "metrics.json")
         first = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(0) / "metrics.json")
         row = table.loc[game.label]
@@ -106,7 +106,7 @@ def test_the_script_prints_the_table(compared, models, repository, tmp_path, mon
     recipe, _ = compared
     file = tmp_path / "recipe.json"
     file.write_text(json.dumps(recipe.to_dict()))
-    script = str(repository / "scripts" / "compare_base_verifiers.py")
+    script = str(repository / "experiments" / "base_verifiers.py")
     monkeypatch.setattr(sys, "argv", [script, str(file), "--models", *models, "--seeds", "0"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(script, run_name="__main__")

@@ -18,7 +18,7 @@ def test_a_solution_by_hand():
 
 
 def test_problems_have_the_ranges_of_the_study():
-    train = load_task("decimal_chain_sum", **SMALL).problems("train")
+    train = load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL).problems("train")
     assert len(train) == 60
     assert set(train["difficulty"]) == {3, 4, 5, 6}
     assert set(train["num_digits"]) == {3, 4, 5, 6}
@@ -30,7 +30,7 @@ def test_problems_have_the_ranges_of_the_study():
 
 
 def test_references_state_the_value_of_the_expression():
-    task = load_task("decimal_chain_sum", **SMALL)
+    task = load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL)
     for row in task.problems("train"):
         expression = row["problem"].removeprefix("State the final answer to the following arithmetic problem: ")
         signs = [1, *(-1 if sign == "-" else 1 for sign in re.findall(r" ([+-]) ", expression))]
@@ -42,15 +42,23 @@ def test_references_state_the_value_of_the_expression():
 
 
 def test_problems_depend_on_the_seed_only_and_texts_are_unique():
-    task = load_task("decimal_chain_sum", **SMALL)
+    task = load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL)
     test, train = task.problems("test"), task.problems("train")
     assert len({*test["problem"], *train["problem"]}) == 80
-    assert load_task("decimal_chain_sum", num_train=5, num_test=20).problems("test").to_list() == test.to_list()
-    assert load_task("decimal_chain_sum", **SMALL, seed=1).problems("test")["problem"] != test["problem"]
+    assert (
+        load_task("experiments.decimal_chain_sum:DecimalChainSumTask", num_train=5, num_test=20)
+        .problems("test")
+        .to_list()
+        == test.to_list()
+    )
+    assert (
+        load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL, seed=1).problems("test")["problem"]
+        != test["problem"]
+    )
 
 
 def test_prompts_have_the_problem_and_the_few_shot_examples_are_correct():
-    task = load_task("decimal_chain_sum", **SMALL)
+    task = load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL)
     row = task.problems("train")[0]
     for role in (Role.BASE, *GAME_ROLES):
         assert row["problem"] in PromptBuilder(task).text(row, role)
@@ -72,16 +80,20 @@ def test_prompts_have_the_problem_and_the_few_shot_examples_are_correct():
 )
 def test_settings_outside_their_range_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
-        load_task("decimal_chain_sum", **options)
+        load_task("experiments.decimal_chain_sum:DecimalChainSumTask", **options)
 
 
 def test_more_problems_than_there_are_is_an_error(monkeypatch):
     monkeypatch.setattr("pvg_hf.tasks.drawn_problems.MAX_REPEATS", 5)
     few = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "min_decimal_places": 1}
-    task = load_task("decimal_chain_sum", **few, max_decimal_places=1, num_train=10, num_test=20_000)
+    task = load_task(
+        "experiments.decimal_chain_sum:DecimalChainSumTask", **few, max_decimal_places=1, num_train=10, num_test=20_000
+    )
     with pytest.raises(ValueError, match="not 20000 different problems"):  # (10 * 9)^2 * 2 = 16,200
         task.problems("test")
 
 
 def test_another_text_is_no_problem_of_the_task():
-    assert "not of the form" in load_task("decimal_chain_sum", **SMALL).problem_mistake("What is 2 + 2?")
+    assert "not of the form" in load_task(
+        "experiments.decimal_chain_sum:DecimalChainSumTask", **SMALL
+    ).problem_mistake("What is 2 + 2?")

@@ -15,8 +15,8 @@ from experiments.legibility_tax import (
 )
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement
+from pvg_hf.run.layout import RunFolder
 
 
 @pytest.fixture

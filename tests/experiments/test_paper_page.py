@@ -6,8 +6,8 @@ import pytest
 
 from experiments.paper_page import describe_trend, paper_figures, write_paper_page
 from pvg_hf.core.figure import Figure
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, judgement_folder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 
 LOW, HIGH, WIDE = Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), Figure(0.5, 0.1, 0.9, 50)

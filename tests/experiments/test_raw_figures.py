@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from experiments.raw_figures import raw_figures
+from experiments.replication_tables import raw_figures
 from pvg_hf.core.figure import Figure
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import load_run

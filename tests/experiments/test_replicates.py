@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.replicates import evaluate_replicates, evaluation_stages
-from experiments.replication import replicate_recipe
-from experiments.replication_tables import tabulate_replication
+from experiments.replication import evaluate_replicates, evaluation_stages, split_settings
+from experiments.replication_tables import replicate_recipe, tabulate_replication
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES, split_settings
+from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import load_judgements
+from pvg_hf.run.layout import RunFolder
 
 SMALL = [
     "attacks.rewards=[src]",
@@ -49,7 +48,7 @@ def test_every_evaluation_has_a_stage_and_what_it_reads_comes_first(recipe):
     stages = evaluation_stages(recipe, "ends")
     names = [name for name, _ in stages]
     assert sorted(names) == sorted(EVALUATIONS)
-    assert tuple(EVALUATIONS) == EVALUATION_NAMES
+    assert tuple(EVALUATIONS) == (*EVALUATION_NAMES, "legibility_tax")
     assert names.index("regression") > max(names.index("attacks"), names.index("untrained_attacks"))
     assert dict(stages)["attacks"] == [0, 1]
     assert dict(stages)["legibility_tax"] == [1]

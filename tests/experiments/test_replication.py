@@ -10,12 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.contrasts import contrast_recipes, contrast_table
-from experiments.replicate_figures import ACCEPTED_IN_ALL_POOLS, PARITY_REACHED, PARITY_STEP
-from experiments.replication import replicate, replicate_recipe
-from experiments.replication_plots import plot_contrast, plot_replication
-from experiments.replication_tables import means_table, tabulate_replication
-from experiments.training_plots import plot_training
+from experiments.replication import replicate
+from experiments.replication_plots import plot_contrast, plot_replication, plot_training
+from experiments.replication_tables import (
+    ACCEPTED_IN_ALL_POOLS,
+    PARITY_REACHED,
+    PARITY_STEP,
+    contrast_recipes,
+    contrast_table,
+    means_table,
+    replicate_recipe,
+    tabulate_replication,
+)
 from pvg_hf.config import load_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
@@ -191,7 +197,7 @@ ARMS = {
     found.split()[0].removeprefix("name="): found
     for found in re.findall(
         r"`(name=(?:arithmetic|short)-[^`]+)`",
-        (REPOSITORY / "experiments/figures/dynamics.md").read_text(encoding="utf-8"),
+        (REPOSITORY / "experiments/dynamics.md").read_text(encoding="utf-8"),
     )
 }
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.translation import TranslationTask, keep_answer
+from experiments.translations import TranslationTask, keep_answer
 from pvg_hf.tasks import PromptBuilder, load_task
 
 OPTIONS = {"num_train": 6, "num_test": 3}

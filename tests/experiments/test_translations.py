@@ -10,8 +10,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import solution_features
 from pvg_hf.experimental.judging.judged_round import JudgedRun
-from pvg_hf.run.file_names import pool_test_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_test_file
 from pvg_hf.sampling.sampler import Sample, make_rows
 from pvg_hf.tasks import load_task
 
@@ -25,7 +24,7 @@ def run(tmp_path) -> JudgedRun:
     solved = tmp_path / "solved.jsonl"
     ids = [row["problem_id"] for split in ("train", "test") for row in inner.problems(split)]
     solved.write_text("".join(json.dumps({"problem_id": name, "solution": "so\n#### 7"}) + "\n" for name in ids))
-    task = {"name": "experiments.translation:TranslationTask"}
+    task = {"name": "experiments.translations:TranslationTask"}
     task["options"] = {"task": "arithmetic", "solutions": str(solved), **OPTIONS}
     recipe = load_recipe({"name": "game", "output_dir": str(tmp_path), "task": task})
     judged = JudgedRun(RunFolder.of(recipe), recipe)

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.limits import DiskFullError, naming_full_disk
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
 
 ENDING = "All finished phases are kept. Free some space, then resume the run with the same command."

@@ -7,7 +7,7 @@ import torch
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.rewards import signed_relative_convincingness
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import branch_off, check_same_so_far, differing, prover_steps, start_two
 
 # By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size of

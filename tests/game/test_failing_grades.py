@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
-from pvg_hf.run.schedule import read_record
+from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import differing, whole_and_killed
 from tests.support.recall_task import is_troublesome
 

@@ -9,7 +9,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.game import first_writes
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.limits import DiskFullError
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 def test_a_trial_leaves_nothing_behind(tmp_path):

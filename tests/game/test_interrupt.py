@@ -20,9 +20,7 @@ from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import interrupt
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.game.training import StopCallback
-from pvg_hf.run.file_names import PHASE_RECORD
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, partial_of
+from pvg_hf.run.layout import PHASE_RECORD, PhaseKey, RunFolder, partial_of
 from pvg_hf.sampling import Sampler
 from pvg_hf.scoring.auto_label import PROOFS_AT_ONCE
 from tests.support.game_runs import (

@@ -6,8 +6,8 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import DIGESTS, read_json, read_json_lines
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, read_record, schedule
+from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
+from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import differing, play_in_process
 
 # A process is killed just before this happens; the next one resumes, and is killed at the next moment.

@@ -17,8 +17,8 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.noise.telemetry import count_calls, read_events
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, partial_of, staged
+from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of
+from pvg_hf.run.phase_record import staged
 from pvg_hf.tasks.base import Grade
 from tests.game.test_distributed import start_two
 from tests.support.game_runs import branch_off, differing, play_in_process

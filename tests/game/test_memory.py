@@ -4,7 +4,7 @@ import torch
 from pvg_hf.check.memory import MEMORY_SETTINGS, list_memory_settings
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
-from pvg_hf.run.schedule import ROUND_PHASES
+from pvg_hf.run.layout import ROUND_PHASES
 
 
 @pytest.mark.parametrize("phase", ["warmup", "bootstrap", *ROUND_PHASES])

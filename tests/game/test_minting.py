@@ -14,8 +14,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.noise.draws import solution_key
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.trainers.reward.loss import noisy_labels
 from tests.support.game_runs import branch_off
 from tests.support.recall_task import write_solution

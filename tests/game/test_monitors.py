@@ -10,8 +10,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.monitors import Monitors
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 
 HELPFUL = {"accuracy/helpful": 0.5, "score/helpful_correct": 1.0}

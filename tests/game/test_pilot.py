@@ -7,7 +7,7 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.data.pool import load_pool
 from pvg_hf.game.cli import run_pilot
 from pvg_hf.game.pilot import has_pilot
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 NUM_PROBLEMS = 6
 

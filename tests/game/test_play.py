@@ -7,8 +7,8 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING, read_split
 from pvg_hf.game.context import GameCallback
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, read_record, schedule
+from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
+from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import (
     branch_off,
     check_same_so_far,

@@ -7,8 +7,8 @@ from safetensors.torch import load_file
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import read_record
+from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import branch_off, differing, play_in_process, prover_steps
 
 # Collapse, at the third of six steps, unless all sneaky solutions are answered and incorrect.

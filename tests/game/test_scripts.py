@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from pvg_hf.data.pool import load_pool
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import bytes_of, copy_until
 
 

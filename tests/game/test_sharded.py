@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import load_file
 
 from pvg_hf.core.integrity import read_json_lines
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import branch_off, start_two
 
 LORA = {"r": 4, "alpha": 8}

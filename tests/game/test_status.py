@@ -16,9 +16,9 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.damage import find_damage
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.lock import locked
-from pvg_hf.run.schedule import PhaseKey, schedule, seal_phase
+from pvg_hf.run.phase_record import seal_phase
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {

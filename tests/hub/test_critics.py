@@ -10,7 +10,7 @@ from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.models.adapters import attach_adapter
 from pvg_hf.models.sources import load_tokenizer, read_adapter
 from pvg_hf.models.value_model import load_value_model
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import branch_off
 from tests.support.loopback_hub import OWNER
 

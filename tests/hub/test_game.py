@@ -8,7 +8,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.check.machine import check_hub
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.resume import check_same_recipe
 from tests.support.game_runs import copy_until, differing, forget_digests
 from tests.support.hub_client import ClientError

@@ -6,7 +6,7 @@ import pytest
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 
 def _play(folder, make_recipe, **changes) -> RunFolder:

@@ -31,7 +31,7 @@ finally:
 @pytest.mark.hub_live
 @pytest.mark.skipif("PVG_HUB_NAMESPACE" not in os.environ, reason="set HF_TOKEN and PVG_HUB_NAMESPACE")
 def test_a_round_goes_to_the_hub_and_comes_back(reference, repository, tmp_path):
-    from pvg_hf.run.folder import RunFolder
+    from pvg_hf.run.layout import RunFolder
     from tests.support.game_runs import bytes_of
 
     run = f"pvg-hf-live-test-{uuid.uuid4().hex[:8]}"

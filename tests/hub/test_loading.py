@@ -27,7 +27,7 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_figures
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task

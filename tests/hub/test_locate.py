@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, Fault
 

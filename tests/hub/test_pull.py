@@ -10,7 +10,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.run.damage import find_damage
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import bytes_of
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, Fault

@@ -14,8 +14,8 @@ import yaml
 from pvg_hf import load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.figure import Figure
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, TOKEN, Fault

@@ -17,7 +17,7 @@ from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.report import write_report
 from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, choose_examples
 from pvg_hf.report.page import describe_rewards
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\n{{ 7 * 7 }} & <b>#### 5</b>'

@@ -22,7 +22,7 @@ from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.game.status import describe_status
 from pvg_hf.report.page import render_page
 from pvg_hf.run.damage import check_finished_phases
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import check_same_recipe
 from tests.support.recall_task import RecallTask

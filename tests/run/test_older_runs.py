@@ -8,7 +8,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 
 SUPPORT = Path(__file__).parents[1] / "support"
 

@@ -7,7 +7,7 @@ import pytest
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.stopwatch import OTHER, UNKNOWN, WRITING, count_tokens, read_split, spending
-from pvg_hf.run.schedule import PhaseRecord, read_record, recording
+from pvg_hf.run.phase_record import PhaseRecord, read_record, recording
 
 
 def leave(folder, *, seconds: float, running_since: float | None, written: tuple[float, ...] = ()) -> None:

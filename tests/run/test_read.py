@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pvg_hf.core.integrity import DamagedFileError
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 
 

@@ -18,13 +18,12 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import make_solution, solution_features
-from pvg_hf.game.derived import write_derived
 from pvg_hf.game.heldout import DegenerateVerifierError
 from pvg_hf.report.page import _origin
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import read_record
 from pvg_hf.run.read import load_run
-from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe
-from pvg_hf.run.schedule import read_record
+from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe, write_derived
 from tests.support import recall_task
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 

@@ -7,8 +7,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import DamagedFileError
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.run.shared_phases import begin_with, same_phases
 from tests.support.game_runs import bytes_of
 

@@ -116,12 +116,12 @@ def at_moment(moment: dict, act: Callable[[], None]) -> None:
 def attack(order: dict) -> None:
     """Train attackers against the first verifier of a run."""
     from pvg_hf.config.sections import AttackSettings
-    from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
+    from pvg_hf.experimental.attacks.attack_job import run_attacks
     from pvg_hf.experimental.judging.judged_round import JudgedRun
     from pvg_hf.experimental.judging.trained_attacks import attacked_verifier
 
     verifier = attacked_verifier(JudgedRun.open(Path(order["attacked"])).round(0))
-    run_attacks([verifier], AttackSettings(**order["settings"]), Path(order["root"]), Workforce(1))
+    run_attacks([verifier], AttackSettings(**order["settings"]), Path(order["root"]), num_workers=1)
 
 
 def run_script(script: str, arguments: list[str]) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import DIGESTS, read_json_lines
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import schedule
+from pvg_hf.run.layout import RunFolder, schedule
 
 DRIVER = Path(__file__).parent / "game_driver.py"
 # Every process is the child of a server that has imported everything already: it costs no import.

@@ -26,7 +26,6 @@ from pvg_hf.config.sections import HubConfig
 from pvg_hf.core.hub_access import RetryPolicy
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.answering.answerer import Answerer
-from pvg_hf.experimental.attacks.attack_job import Workforce
 from pvg_hf.experimental.attacks.verifier_attack import attack_verifier
 from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world
 from pvg_hf.experimental.messages.game_modules import MessageGame
@@ -39,7 +38,7 @@ from pvg_hf.experimental.study.upload import uploaded
 from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.message_games import small_game, small_recipe
 
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
@@ -102,7 +101,7 @@ def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
 
 def attack(recipe: dict[str, Any]) -> str:
     """Attack the verifier that a recipe names; returns the folder."""
-    return str(attack_verifier(load_recipe(recipe), Workforce(1)))
+    return str(attack_verifier(load_recipe(recipe), num_workers=1))
 
 
 def locate(source: str) -> str:

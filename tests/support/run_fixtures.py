@@ -22,7 +22,7 @@ from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
-from pvg_hf.run.file_names import POOL_SCORES
+from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution

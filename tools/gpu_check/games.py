@@ -18,7 +18,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.check.round_plans import RoundPlan, plan_rounds
 from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.run.schedule import ROUND_PHASES
+from pvg_hf.run.layout import ROUND_PHASES
 from pvg_hf.sampling import Sampler
 from tools.gpu_check.measures import PhaseMeasures, Save
 from tools.gpu_check.stand_ins import make_player, make_problems, make_wrong_solutions

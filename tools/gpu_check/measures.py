@@ -13,7 +13,7 @@ from pvg_hf.check.round_plans import RoundPlan
 from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
 from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.run.schedule import read_record
+from pvg_hf.run.phase_record import read_record
 from tools.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from tools.gpu_check.meter import Meter
 

@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 import torch
 
 from pvg_hf.core.files import write_json
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.game.limits import OutOfMemory
+from pvg_hf.run.console import quiet_libraries, set_up_logging
 from tools.gpu_check.games import GAMES, play_and_measure
 from tools.gpu_check.machine import probe_machine
 from tools.gpu_check.parts import OUT_OF_MEMORY, ROOT

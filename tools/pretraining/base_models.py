@@ -146,7 +146,7 @@ STUDY_MODELS = {
 }
 """
 Models for experiments, which do not ship: the prover with further training on prompts that show the sneaky role a correct
-solution (experiments/figures/dynamics.md).
+solution (experiments/dynamics.md).
 """
 
 CHECKPOINT_STEPS = 500

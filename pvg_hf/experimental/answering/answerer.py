@@ -15,8 +15,7 @@ from pvg_hf.game.phases.evaluate import fit_answers
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
-from pvg_hf.run.file_names import ANSWERING
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import ANSWERING, RunFolder
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, Task
@@ -86,7 +85,7 @@ class Answerer:
     Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
 
     Args:
-        folder ([`~pvg_hf.run.folder.RunFolder`]):
+        folder ([`~pvg_hf.run.layout.RunFolder`]):
             Folder of the run.
         round_index (`int`):
             The round whose players answer.

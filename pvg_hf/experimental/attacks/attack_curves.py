@@ -7,9 +7,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pvg_hf.experimental.attacks.exploit import LEAST_INCORRECT, read_exploits, smooth, survival_curve
+from pvg_hf.experimental.attacks.exploit import (
+    ATTACK_CURVES,
+    ATTACK_OUTCOMES,
+    LEAST_INCORRECT,
+    read_exploits,
+    smooth,
+    survival_curve,
+)
 from pvg_hf.report.plots.style import GREY, Plot, legend_below, new_canvas, round_style, tidy
-from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import RunData
 

@@ -18,7 +18,7 @@ from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.attacks.exploit import exploit_rule, exploit_stopping
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.resume import CHANGEABLE
 
 CAP_FACTOR = 4  # times the planned steps of a prover phase
@@ -76,11 +76,6 @@ class Attack:
         reward = re.sub(r"[^\w.-]", "-", self.reward)
         name = f"{round_name(self.round_index)}-{reward}-{self.algorithm}-seed-{self.seed}-of-{self.max_steps}"
         return f"{name}-{self.digest}" if self.digest else name
-
-    @property
-    def reference(self) -> "Attack":
-        """The attack itself: none depends on another one."""
-        return self
 
     def __str__(self) -> str:
         return f"round {self.round_index}, {self.reward} by {self.algorithm}, seed {self.seed}"

@@ -10,9 +10,16 @@ from pvg_hf.core.files import replacing
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake, scored_rows
 from pvg_hf.experimental.attacks.attack_plan import kind_of
-from pvg_hf.experimental.attacks.exploit import Exploit, exploit_figures, find_convincing, log_rank_p, mean_steps
+from pvg_hf.experimental.attacks.exploit import (
+    ATTACK_CURVES,
+    ATTACK_OUTCOMES,
+    Exploit,
+    exploit_figures,
+    find_convincing,
+    log_rank_p,
+    mean_steps,
+)
 from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
-from pvg_hf.run.file_names import ATTACK_CURVES, ATTACK_OUTCOMES
 
 
 def attack_figures(

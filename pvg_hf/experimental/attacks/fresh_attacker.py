@@ -22,7 +22,8 @@ from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.schedule import PhaseKey, recording, staged
+from pvg_hf.run.layout import PhaseKey
+from pvg_hf.run.phase_record import recording, staged
 from pvg_hf.sampling.sampler import sample_solutions
 
 RESULT = "attack.json"  # of a finished attack

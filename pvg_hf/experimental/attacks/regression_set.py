@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+FOUND_ATTACKS = "found.parquet"  # texts that fooled the round's verifier
+
 ATTACK_COLUMNS = ["family", "problem_id", "problem", "reference", "solution", "correct", "outcome", "score"]
 
 

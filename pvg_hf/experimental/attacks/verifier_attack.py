@@ -1,5 +1,6 @@
 """Attacks one frozen verifier with the prover of a recipe, without a run."""
 
+from concurrent.futures import Executor
 from pathlib import Path
 
 from pvg_hf.config import Recipe, RecipeError
@@ -7,7 +8,7 @@ from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import round_index_of
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
-from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier
 from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.models.export import CALIBRATION
@@ -19,22 +20,22 @@ FIGURES_FILE = "figures.json"
 _ATTACKERS = "attackers"
 
 
-def attack_verifier(recipe: Recipe, workforce: Workforce | None = None) -> Path:
+def attack_verifier(recipe: Recipe, *, num_workers: int | None = None, executor: Executor | None = None) -> Path:
     """
     Attack the verifier of the recipe's section `attack`, or resume the attacks.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
             Task, split, prover, and the section `attack`.
-        workforce ([`~pvg_hf.experimental.attacks.attack_job.Workforce`], *optional*):
-            Processes that train the attackers.
+        num_workers (`int`, *optional*), executor ([`~concurrent.futures.Executor`], *optional*):
+            Processes that train the attackers: see [`~pvg_hf.run.jobs.run_jobs`] and [`~pvg_hf.run.jobs.default_workers`].
 
     Returns:
         `Path`: the folder `OUTPUT_DIR/NAME`, with `summary.md`, `figures.json`, the curves and a folder per attacker.
 
     Raises:
         ValueError: if the recipe names no verifier or has mistakes, or the verifier is missing or has no threshold.
-        AttacksFailedError, WorkerDiedError: if attackers could not be trained; the others are kept.
+        JobsFailedError: if attackers could not be trained; the others are kept.
     """
     if recipe.attack is None or recipe.attack.verifier is None:
         raise RecipeError("The recipe does not name the verifier to attack: `attack: {verifier: FOLDER}`.")
@@ -51,7 +52,9 @@ def attack_verifier(recipe: Recipe, workforce: Workforce | None = None) -> Path:
     round_index = round_index_of(recipe.attack.revision or folder.name) or 0
     verifier = AttackedVerifier(round_index, folder, root / "models", recipe, recipe.attack.helpful_score)
     with locked(root, is_main=True, user="The attacks in {root} are being trained"):
-        results = run_attacks([verifier], recipe.attack, root / _ATTACKERS, workforce or Workforce())[round_index]
+        results = run_attacks(
+            [verifier], recipe.attack, root / _ATTACKERS, num_workers=num_workers, executor=executor
+        )[round_index]
         figures = attack_figures(results, [], results[0].threshold)
         write_evidence(results, root)
         write_json(root / FIGURES_FILE, {key: figure.to_dict() for key, figure in figures.items()})

@@ -10,11 +10,11 @@ from pvg_hf.core.files import remove, replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.judging.judged_round import JudgedRound
-from pvg_hf.game.console import shows_progress
-from pvg_hf.run.file_names import DRAWN_POOL
+from pvg_hf.run.console import shows_progress
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.sampler import make_rows
 
+DRAWN_POOL = "pool.parquet"  # solutions that were drawn for the evaluation, with their scores
 _PARTS = "parts"  # folder of the problems that are finished
 _COLUMNS = ["problem_id", "sample_index", "solution", "correct", "outcome", "num_tokens", "score"]
 

@@ -14,9 +14,7 @@ from pvg_hf.game.honest_solutions import read_honest_solutions
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import JUDGING, pool_file, pool_test_file
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import JUDGING, PhaseKey, RunFolder, pool_file, pool_test_file
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 

@@ -24,7 +24,7 @@ from pvg_hf.experimental.judging.style_probe import style_figures
 from pvg_hf.game.phases.evaluate import SOLUTION_KEYS
 from pvg_hf.models.sources import load_tokenizer, local_folder, resolve_model
 from pvg_hf.models.verifier_input import is_verifier
-from pvg_hf.run.file_names import POOL_SCORES, pool_file, pool_test_file
+from pvg_hf.run.layout import POOL_SCORES, pool_file, pool_test_file
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.scoring.causal_judge import VERDICT_QUESTION, CausalJudge
 

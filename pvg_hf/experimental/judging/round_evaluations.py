@@ -1,15 +1,13 @@
 """The evaluations of a finished round, by name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.legibility_tax import LegibilityTaxSettings, judge_legibility_tax
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.figure import Figure
-from pvg_hf.experimental.attacks.attack_job import Workforce
 from pvg_hf.experimental.judging.drawn_best_of_n import DrawnBestOfNSettings, judge_best_of_n
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.judged_texts import (
@@ -55,8 +53,8 @@ class RoundEvaluation:
             `(round) -> str`, a hash of the other results that it reads, or `None` if they are not on this machine. A stored
             result is computed again if they have changed.
         prepare (`Callable`, *optional*):
-            `(rounds, workforce) -> None`, called before rounds are judged with a list of `(round, settings)`, one for
-            each round that is not finished: work that is done for all of them together.
+            `(rounds, *, num_workers, executor) -> None`, called before rounds are judged with a list of `(round, settings)`, one
+            for each round that is not finished: work that is done for all of them together.
     """
 
     title: str
@@ -66,7 +64,7 @@ class RoundEvaluation:
     terms: dict[str, str] = field(default_factory=dict)
     is_costly: bool = False
     inputs: Callable[[JudgedRound], str | None] | None = None
-    prepare: Callable[[Sequence[tuple[JudgedRound, Any]], Workforce], None] | None = None
+    prepare: Callable[..., None] | None = None
 
 
 EVALUATIONS: dict[str, RoundEvaluation] = {
@@ -170,21 +168,6 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
             "ROC curve, for helpful correct solutions against incorrect ones of the helpful role (`helpful`) or of the sneaky "
             "role (`game`). `judge cut` is the share that it did not read to the end.",
         },
-    ),
-    "legibility_tax": RoundEvaluation(
-        title="Legibility tax: the game against training for correctness only",
-        judge=judge_legibility_tax,
-        settings=LegibilityTaxSettings,
-        phases=("prover", "mint"),
-        terms={
-            "game, correctness only, base": "the round's helpful prover, the same base trained for correctness only on as many "
-            "solutions, and the base prover, on the same test problems.",
-            "game less correctness only, ...": "paired differences of two of them on the same problems. The tax is a negative one "
-            "of the accuracy.",
-            "judge auc": "area under the ROC curve of the weaker judge, of the prover's correct solutions against its own "
-            "incorrect ones (`own mistakes`) and against the game's sneaky ones, the same for all three (`sneaky mistakes`).",
-        },
-        is_costly=True,
     ),
 }
 

@@ -5,8 +5,10 @@ Evaluates finished rounds of a run. A result is stored beside the round and is n
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,16 +23,15 @@ from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
-from pvg_hf.experimental.attacks.attack_job import Workforce
 from pvg_hf.experimental.judging.judged_round import JudgedRound, JudgedRun
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS, RoundEvaluation, find_evaluation
-from pvg_hf.game.derived import refresh_report, write_derived
 from pvg_hf.game.limits import naming_full_disk
-from pvg_hf.run.file_names import JUDGEMENT
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.game.publish import refresh_report
 from pvg_hf.run.judgements import Judgement, judgement_folder, judgement_folders
+from pvg_hf.run.layout import JUDGEMENT, RunFolder, partial_of
 from pvg_hf.run.lock import locked
-from pvg_hf.run.schedule import partial_of, recording, staged
+from pvg_hf.run.phase_record import recording, staged
+from pvg_hf.run.resume import write_derived
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ def evaluate_run(
     only: Sequence[str] = (),
     overrides: Iterable[str] = (),
     again: bool = False,
-    workforce: Workforce | None = None,
+    num_workers: int | None = None,
+    executor: Executor | None = None,
 ) -> list[Judgement]:
     """
     Evaluate rounds of a run, and update its metrics and report.
@@ -62,8 +64,9 @@ def evaluate_run(
         again (`bool`, defaults to `False`):
             Whether to delete stored results of these rounds and evaluations first, with their settings. Attackers that were
             trained are kept.
-        workforce ([`~pvg_hf.experimental.attacks.attack_job.Workforce`], *optional*):
-            Processes for evaluations that consist of independent trainings.
+        num_workers (`int`, *optional*), executor ([`~concurrent.futures.Executor`], *optional*):
+            Processes for evaluations that consist of independent trainings: see [`~pvg_hf.run.jobs.run_jobs`] and
+            [`~pvg_hf.run.jobs.default_workers`].
 
     Returns:
         `list[Judgement]`: the results, also those that were stored before.
@@ -72,7 +75,7 @@ def evaluate_run(
         ValueError: for an unknown evaluation or setting, a round without the files that it needs, or other settings than
             those of a stored result.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
-        AttacksFailedError, WorkerDiedError: if attackers could not be trained; the others are kept.
+        JobsFailedError: if attackers could not be trained; the others are kept.
     """
     run = JudgedRun.open(Path(root))
     stated = _read_overrides(overrides)
@@ -88,8 +91,9 @@ def evaluate_run(
     with _refreshing(run.folder):
         for name, evaluation in chosen.items():
             settings = stated.get(name, {})
+            prepare = evaluation.prepare and partial(evaluation.prepare, num_workers=num_workers, executor=executor)
             results += _evaluate_rounds(
-                name, evaluation, rounds[name], settings, workforce or Workforce(), again=again
+                name, replace(evaluation, prepare=prepare), rounds[name], settings, again=again
             )
     return results
 
@@ -120,7 +124,6 @@ def _evaluate_rounds(
     evaluation: RoundEvaluation,
     rounds: list[JudgedRound],
     stated: Mapping[str, Any],
-    workforce: Workforce,
     *,
     again: bool,
 ) -> list[Judgement]:
@@ -142,7 +145,7 @@ def _evaluate_rounds(
             if not file.exists():  # the last write of a killed start tells how long it ran
                 write_json(file, asdict(settings[judged.round_index]))
         if todo and evaluation.prepare is not None:
-            evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo], workforce)
+            evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo])
         for judged in todo:
             _judge(name, evaluation, judged, settings[judged.round_index], targets[judged.round_index])
     return [Judgement.read(target) for target in targets.values()]

@@ -1,6 +1,7 @@
 """Attacks of the rounds of a run by fresh attackers, all rounds in one job."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,31 +14,32 @@ from pvg_hf.core.files import replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier, kind_of
 from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
-from pvg_hf.experimental.attacks.regression_set import found_attacks
+from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRound
-from pvg_hf.run.file_names import FOUND_ATTACKS, JUDGING, pool_test_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import JUDGING, RunFolder, pool_test_file
 
 _ATTACKS = "attackers"  # folder of all attackers of a run, next to the results
 
 
-def train_attackers(rounds: Sequence[tuple[JudgedRound, AttackSettings]], workforce: Workforce) -> None:
+def train_attackers(
+    rounds: Sequence[tuple[JudgedRound, AttackSettings]], *, num_workers: int | None, executor: Executor | None
+) -> None:
     """
     Train the attackers of all rounds as one job. Those that are finished are not trained again.
 
     Raises:
-        AttacksFailedError, WorkerDiedError: if attackers could not be trained; the others are kept.
+        JobsFailedError: if attackers could not be trained; the others are kept.
     """
     same: dict[str, list[tuple[JudgedRound, AttackSettings]]] = {}
     for judged, settings in rounds:  # an unfinished round may have other settings
         same.setdefault(str(asdict(settings)), []).append((judged, settings))
     for group in same.values():
         verifiers = [attacked_verifier(judged) for judged, _ in group]
-        run_attacks(verifiers, group[0][1], _attackers(group[0][0].folder), workforce)
+        run_attacks(verifiers, group[0][1], _attackers(group[0][0].folder), num_workers=num_workers, executor=executor)
 
 
 def judge_attacks(judged: JudgedRound, settings: AttackSettings, output: Path) -> dict[str, Figure]:

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 from pydantic import Field
 
-from experiments.audit import MASTER_KEYS
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
@@ -16,12 +15,13 @@ from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
-from pvg_hf.experimental.attacks.regression_set import ATTACK_COLUMNS, found_attacks
-from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
+from pvg_hf.experimental.attacks.regression_set import ATTACK_COLUMNS, FOUND_ATTACKS, found_attacks
+from pvg_hf.experimental.attacks.untrained import MASTER_KEYS, acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.drawn_pool import draw_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRound
-from pvg_hf.run.file_names import ATTACK_TEXTS, FOUND_ATTACKS
 from pvg_hf.run.judgements import judgement_folder
+
+ATTACK_TEXTS = "texts.parquet"  # texts that attack without training, with their scores
 
 
 @section

@@ -1,11 +1,11 @@
 """Effect of label noise on the equilibrium of a message game: one recipe over noise levels and seeds."""
 
 import copy
-import logging
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 import torch
 import yaml
+from tqdm import tqdm
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing, write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
-from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world
+from pvg_hf.experimental.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.experimental.messages.folder import GAME
 from pvg_hf.experimental.messages.game_modules import MessageGame
 from pvg_hf.experimental.messages.judge import (
@@ -31,13 +32,12 @@ from pvg_hf.experimental.messages.judge import (
     relative_distance,
     scores_of,
 )
-from pvg_hf.experimental.messages.recipe import MessageRecipe, MessageSource, load_message_recipe
-from pvg_hf.experimental.messages.seed_games import is_stackable, train_seeds, with_noise
-from pvg_hf.experimental.sweep.workers import finish_cells, log_ends
+from pvg_hf.experimental.messages.recipe import LabelNoise, MessageRecipe, MessageSource, load_message_recipe
+from pvg_hf.experimental.messages.run import make_message_trainer
+from pvg_hf.experimental.messages.vectorized import train_stacked
+from pvg_hf.run.jobs import Job, JobFolder, run_jobs
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import list_changes
-
-logger = logging.getLogger(__name__)
+from pvg_hf.run.resume import check_same_settings
 
 WITHOUT: MessageSource = "none"
 
@@ -45,76 +45,23 @@ WITHOUT: MessageSource = "none"
 _FREE = ("output_dir", "equilibrium.levels", "equilibrium.vectorized", "report_to", "save_steps", "controls")
 
 
-@dataclass(frozen=True, order=True)
-class NoiseLevel:
-    """
-    Work of a sweep: the games of all seeds at one noise level.
-
-    Args:
-        epsilon (`float`):
-            Rate of flipped labels.
-    """
-
-    epsilon: float
-
-    @property
-    def reference(self) -> "NoiseLevel":
-        """The clean games, with which all others are compared."""
-        return NoiseLevel(0.0)
-
-    def __str__(self) -> str:
-        return f"epsilon {self.epsilon:g}"
+def sweep_folder(recipe: MessageRecipe) -> JobFolder:
+    return JobFolder(Path(recipe.output_dir) / f"{recipe.name}-equilibrium")
 
 
-@dataclass(frozen=True)
-class EquilibriumFolder:
-    """
-    Paths of a sweep.
-
-    Args:
-        root (`Path`):
-            `OUTPUT_DIR/NAME-equilibrium`.
-    """
-
-    root: Path
-
-    @classmethod
-    def of(cls, recipe: MessageRecipe) -> "EquilibriumFolder":
-        return cls(Path(recipe.output_dir) / f"{recipe.name}-equilibrium")
-
-    @property
-    def recipe(self) -> Path:
-        return self.root / "sweep.yaml"
-
-    @property
-    def table(self) -> Path:
-        return self.root / "cells.csv"
-
-    @property
-    def summary(self) -> Path:
-        return self.root / "summary.md"
-
-    @property
-    def plots(self) -> Path:
-        return self.root / "plots"
-
-    def result(self, level: NoiseLevel) -> Path:
-        """Figures of a level; it is finished if this file exists."""
-        return self.root / "levels" / f"{level.epsilon:g}.json"
-
-    def clean_game(self, seed: int) -> Path:
-        """Weights of a clean game."""
-        return self.root / "clean" / f"seed-{seed}.pt"
+def result_file(recipe: MessageRecipe, epsilon: float) -> Path:
+    """Figures of the games of all seeds at a noise level, which is finished if the file exists."""
+    return sweep_folder(recipe).result(f"{epsilon:g}")
 
 
-def levels_of(recipe: MessageRecipe) -> list[NoiseLevel]:
-    """List the noise levels, the clean one first."""
-    return [NoiseLevel(0.0), *(NoiseLevel(epsilon) for epsilon in sorted({*recipe.equilibrium.levels} - {0.0}))]
+def levels_of(recipe: MessageRecipe) -> list[float]:
+    """List the rates of flipped labels, the clean level first."""
+    return sorted({0.0, *recipe.equilibrium.levels})
 
 
 def run_equilibrium(
     recipe: MessageRecipe, *, num_workers: int = 1, executor: Executor | None = None
-) -> tuple[EquilibriumFolder, pd.DataFrame]:
+) -> tuple[JobFolder, pd.DataFrame]:
     """
     Run or resume a sweep. The clean games come first; noisy ones are played only for seeds whose clean game passes the gate
     ([`~pvg_hf.experimental.messages.judge.passes_gate`]).
@@ -132,23 +79,19 @@ def run_equilibrium(
 
     Raises:
         ValueError: if the recipe sets noise rates, or the folder belongs to another sweep.
+        JobsFailedError: if levels could not be played; the others are kept.
     """
-    folder = EquilibriumFolder.of(recipe)
-    _check(recipe, folder)
+    folder = sweep_folder(recipe)
+    _check(recipe)
+    jobs = [
+        Job(f"epsilon {epsilon:g}", partial(play_level, recipe, epsilon), result_file(recipe, epsilon).exists)
+        for epsilon in levels_of(recipe)
+    ]
     with locked(folder.root, is_main=True, user="The sweep in {root} is being run"):
         write_text(folder.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
-        for levels in (levels_of(recipe)[:1], levels_of(recipe)[1:]):
-            todo = [level for level in levels if not folder.result(level).exists()]
-            finished = {level for level in levels_of(recipe) if folder.result(level).exists()}
-            work = partial(play_level, recipe)
-            ended = finish_cells(
-                todo, finished, work, num_workers=num_workers if len(todo) > 1 else 1, executor=executor
-            )
-            for _, error in log_ends(ended, len(todo), partial(_headline, recipe)):
-                if error is not None:
-                    raise error
-            if not passing_seeds(recipe):
-                break
+        run_jobs(jobs[:1], executor)
+        if passing_seeds(recipe):
+            run_jobs(jobs[1:], executor, num_workers=num_workers)
     return folder, equilibrium_table(recipe)
 
 
@@ -159,12 +102,12 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
     Raises:
         ValueError: if the recipe has mistakes or sets noise rates, or the folder belongs to another sweep.
     """
-    folder, levels = EquilibriumFolder.of(recipe), levels_of(recipe)
-    _check(recipe, folder)
+    levels = levels_of(recipe)
+    _check(recipe)
     make_players(recipe, open_world(replace(recipe, controls=[])), recipe.seed)
-    todo = [level for level in levels if not folder.result(level).exists()]
+    todo = [epsilon for epsilon in levels if not result_file(recipe, epsilon).exists()]
     gate = "not known yet; the clean games come first"
-    if folder.result(levels[0]).exists():
+    if result_file(recipe, 0.0).exists():
         gate = f"passed with the seeds {', '.join(map(str, passing_seeds(recipe))) or 'none'}"
     about, num_finished = "", len(levels) - len(todo)
     if todo and num_finished:
@@ -172,8 +115,8 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
         about = f", about {show_seconds(seconds)} of one worker, as the finished ones took"
     return "\n".join(
         [
-            f"Sweep    {folder.root}",
-            f"Levels   epsilon {', '.join(f'{level.epsilon:g}' for level in levels)}",
+            f"Sweep    {sweep_folder(recipe).root}",
+            f"Levels   epsilon {', '.join(f'{epsilon:g}' for epsilon in levels)}",
             f"Seeds    {', '.join(map(str, recipe.equilibrium.seeds))}, {'together' if is_stackable(recipe) else 'one by one'}",
             f"Gate     {gate}",
             f"To play  {len(todo)} of {len(levels)} levels{about}",
@@ -181,35 +124,42 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
     )
 
 
-def play_level(recipe: MessageRecipe, level: NoiseLevel) -> None:
-    """Play and judge the games of a level, and write their figures. The clean level also plays the games without messages."""
-    folder, loaded = EquilibriumFolder.of(recipe), open_world(replace(recipe, controls=[]))
-    started = time.monotonic()
-    seeds = recipe.equilibrium.seeds if level == level.reference else passing_seeds(recipe)
-    noisy = with_noise(recipe, level.epsilon)
+def play_level(recipe: MessageRecipe, epsilon: float) -> str:
+    """
+    Play and judge the games of a level, and write their figures. The clean level also plays the games without messages.
+
+    Returns:
+        `str`: the mean accuracy and the duration, for the log.
+    """
+    loaded, started = open_world(replace(recipe, controls=[])), time.monotonic()
+    seeds = passing_seeds(recipe) if epsilon else recipe.equilibrium.seeds
+    noisy = with_noise(recipe, epsilon)
     games = train_seeds(noisy, loaded, GAME, seeds)
     trained = time.monotonic() - started
     results = {
-        str(seed): _judged(replace(noisy, seed=seed), loaded, folder, level, game) for seed, game in zip(seeds, games)
+        str(seed): _judged(replace(noisy, seed=seed), loaded, epsilon, game) for seed, game in zip(seeds, games)
     }
-    if level == level.reference:
+    if not epsilon:
         for seed, game in zip(seeds, train_seeds(recipe, loaded, WITHOUT, seeds)):
             results[str(seed)][WITHOUT] = judge_game(game, loaded, replace(noisy, seed=seed)).to_dict()
     seconds = {"training": trained, "all": time.monotonic() - started}
-    write_json(folder.result(level), {"epsilon": level.epsilon, "seconds": seconds, "seeds": results})
+    write_json(result_file(recipe, epsilon), {"epsilon": epsilon, "seconds": seconds, "seeds": results})
+    accuracy = np.mean([values[GAME]["accuracy"]["value"] for values in results.values()])
+    return f"mean accuracy {accuracy:.3f} in {seconds['all']:.0f} s"
 
 
-def _judged(
-    recipe: MessageRecipe, loaded: LoadedWorld, folder: EquilibriumFolder, level: NoiseLevel, game: MessageGame
-) -> dict[str, Any]:
+def _judged(recipe: MessageRecipe, loaded: LoadedWorld, epsilon: float, game: MessageGame) -> dict[str, Any]:
     """Judge a game by the recipe with its own seed and noise, and compare it with the clean game of the seed."""
-    if level == level.reference:
-        with replacing(folder.clean_game(recipe.seed)) as path:
+    weights = sweep_folder(recipe).root / "clean" / f"seed-{recipe.seed}.pt"
+    if not epsilon:
+        with replacing(weights) as path:
             torch.save(game.state_dict(), path)
-    clean = _clean_game(folder, recipe.seed, game)
+    clean = copy.deepcopy(game)
+    clean.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    clean.eval()
     decisions = [
-        scores_of(player, loaded.test) >= acceptance_threshold(with_noise(recipe, epsilon))
-        for player, epsilon in ((game, level.epsilon), (clean, 0.0))
+        scores_of(player, loaded.test) >= acceptance_threshold(with_noise(recipe, rate))
+        for player, rate in ((game, epsilon), (clean, 0.0))
     ]
     figures = judge_game(game, loaded, recipe).figures
     figures["decision_change"] = Figure(
@@ -219,15 +169,75 @@ def _judged(
     return {GAME: MessageJudgement(figures).to_dict()}
 
 
-def _clean_game(folder: EquilibriumFolder, seed: int, like: MessageGame) -> MessageGame:
-    game = copy.deepcopy(like)
-    game.load_state_dict(torch.load(folder.clean_game(seed), map_location="cpu", weights_only=True))
-    return game.eval()
+def with_noise(recipe: MessageRecipe, epsilon: float) -> MessageRecipe:
+    """Return the recipe with symmetric noise of rate `epsilon`; resampling and schedule stay those of the recipe."""
+    noise = LabelNoise(epsilon=epsilon, resample=recipe.noise.resample, schedule=recipe.noise.schedule)
+    return replace(recipe, noise=noise)
+
+
+def train_seeds(
+    recipe: MessageRecipe,
+    loaded: LoadedWorld,
+    source: MessageSource,
+    seeds: Sequence[int],
+    *,
+    progress: bool = False,
+) -> list[MessageGame]:
+    """
+    Train a game for several seeds.
+
+    Args:
+        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
+            The recipe; its own seed is not used. The games are trained together if [`is_stackable`].
+        loaded ([`~pvg_hf.experimental.messages.building.LoadedWorld`]):
+            Its world.
+        source (`str`):
+            What the verifier sees as the message.
+        seeds (`Sequence[int]`):
+            The seeds.
+        progress (`bool`, *optional*, defaults to `False`):
+            Whether to show a progress bar.
+
+    Returns:
+        `list[MessageGame]`: the trained games, one per seed; those that were trained together are on the CPU.
+
+    Raises:
+        FloatingPointError: if a loss is not finite.
+    """
+    if not is_stackable(recipe):
+        bar = tqdm(seeds, unit="game", disable=not progress)
+        return [_train_alone(replace(recipe, seed=seed), loaded, source) for seed in bar]
+    args = training_arguments(recipe, Path("unused"), source)
+    games = [MessageGame(*make_players(recipe, loaded, seed), args.rules) for seed in seeds]
+    rounds = train_stacked(games, seeds, loaded.train, args)
+    for _ in tqdm(rounds, total=recipe.training.num_rounds, unit="round", disable=not progress):
+        pass
+    return [game.eval() for game in games]
+
+
+def is_stackable(recipe: MessageRecipe) -> bool:
+    """
+    Whether the games of a recipe can be trained together, on the CPU, and the recipe wants it.
+
+    Encoders of texts are trained alone: they keep a GPU busy by themselves.
+    """
+    training = recipe.training
+    has_equal_steps = training.prover_steps != "best_response" and training.leader_gradient != "unrolled"
+    reads_texts = "transformer" in (recipe.prover.kind, recipe.verifier.kind)
+    return recipe.equilibrium.vectorized and has_equal_steps and not reads_texts
+
+
+def _train_alone(recipe: MessageRecipe, loaded: LoadedWorld, source: MessageSource) -> MessageGame:
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = replace(recipe, save_steps=0, report_to=[])
+        trainer = make_message_trainer(quiet, loaded, Path(folder), source)
+        trainer.train()
+        return trainer.game.eval()
 
 
 def passing_seeds(recipe: MessageRecipe) -> list[int]:
     """Return the seeds whose clean game passes the gate."""
-    found = read_json(EquilibriumFolder.of(recipe).result(NoiseLevel(0.0)))["seeds"]
+    found = read_json(result_file(recipe, 0.0))["seeds"]
     judged = {
         int(seed): [MessageJudgement.from_dict(values[source]) for source in (GAME, WITHOUT)]
         for seed, values in found.items()
@@ -244,13 +254,13 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
         the seed's clean game), `decision_change`, `parameter_distance`, `chance` (see [`~pvg_hf.experimental.messages.judge.chance_of`]), and
         `accuracy_without` of clean games.
     """
-    folder, rows, passing = EquilibriumFolder.of(recipe), [], passing_seeds(recipe)
-    for level in levels_of(recipe):
-        if not folder.result(level).exists():
+    rows, passing = [], passing_seeds(recipe)
+    for epsilon in levels_of(recipe):
+        if not result_file(recipe, epsilon).exists():
             continue
-        for seed, values in read_json(folder.result(level))["seeds"].items():
+        for seed, values in read_json(result_file(recipe, epsilon))["seeds"].items():
             judged = MessageJudgement.from_dict(values[GAME])
-            row = {"epsilon": level.epsilon, "seed": int(seed), "passes": int(seed) in passing}
+            row = {"epsilon": epsilon, "seed": int(seed), "passes": int(seed) in passing}
             row |= {name: figure.value for name, figure in judged.figures.items()} | {"chance": chance_of(judged)}
             if WITHOUT in values:
                 row["accuracy_without"] = values[WITHOUT]["accuracy"]["value"]
@@ -260,34 +270,24 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
     return table.assign(loss_change=table["clean_loss"] - table["seed"].map(clean))
 
 
-def _headline(recipe: MessageRecipe, level: NoiseLevel) -> str:
-    found = read_json(EquilibriumFolder.of(recipe).result(level))
-    accuracies = [values[GAME]["accuracy"]["value"] for values in found["seeds"].values()]
-    return f"mean accuracy {np.mean(accuracies):.3f} in {found['seconds']['all']:.0f} s"
-
-
-def _check(recipe: MessageRecipe, folder: EquilibriumFolder) -> None:
+def _check(recipe: MessageRecipe) -> None:
     """
-    Check that a sweep can be run in a folder.
+    Check that a sweep can be run in its folder.
 
     Raises:
         ValueError: if the recipe sets noise rates, or another sweep was started in the folder.
     """
     if recipe.noise.rho0 or recipe.noise.rho1:
         raise ValueError("`noise` sets a rate, but `equilibrium.levels` varies it: leave the rate out.")
-    if not folder.result(NoiseLevel(0.0)).exists():  # nothing was finished: the recipe may still change
-        return
-    lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
-    if lines:
-        raise ValueError(
-            f"The sweep `{folder.root.name}` was started with another recipe:\n"
-            + "\n".join(lines)
-            + "\nGive this one another `name`. Only levels may be added or removed."
-        )
+    if result_file(recipe, 0.0).exists():  # else nothing is finished, and the recipe may still change
+        folder = sweep_folder(recipe)
+        before = load_message_recipe(folder.recipe).to_dict()
+        advice = "Only levels may be added or removed."
+        check_same_settings(f"The sweep `{folder.root.name}`", before, recipe.to_dict(), free=_FREE, advice=advice)
 
 
-def seconds_of(recipe: MessageRecipe, levels: Sequence[NoiseLevel]) -> dict[str, float]:
+def seconds_of(recipe: MessageRecipe, levels: Sequence[float]) -> dict[str, float]:
     """Return the seconds that levels took in all: `training`, and `all` with judging."""
-    folder = EquilibriumFolder.of(recipe)
-    found = [read_json(folder.result(level))["seconds"] for level in levels if folder.result(level).exists()]
+    files = [result_file(recipe, epsilon) for epsilon in levels]
+    found = [read_json(file)["seconds"] for file in files if file.exists()]
     return {name: sum(seconds[name] for seconds in found) for name in ("training", "all")}

@@ -12,7 +12,7 @@ from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.core.units import show_seconds
 from pvg_hf.experimental.messages.decisions import load_world
 from pvg_hf.experimental.messages.decisions.erasure_channel import ErasureChannel, solve_channel
-from pvg_hf.experimental.messages.equilibrium import EquilibriumFolder, levels_of, seconds_of
+from pvg_hf.experimental.messages.equilibrium import levels_of, seconds_of
 from pvg_hf.experimental.messages.equilibrium_fits import FORMS, DeviationFit, fit_deviation, growth_statement
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 from pvg_hf.experimental.sweep.fits import find_breakdown
@@ -30,6 +30,7 @@ from pvg_hf.report.plots.style import (
     new_canvas,
     tidy,
 )
+from pvg_hf.run.jobs import JobFolder
 
 LEVEL_FIGURES = ("accuracy", "completeness", "soundness", "soundness_fresh", "soundness_attack", "clean_loss")
 DEVIATIONS = {
@@ -45,9 +46,9 @@ _FIT_STYLES: dict[str, Style] = {
 _NUM_POINTS = 100
 
 
-def write_equilibrium(recipe: MessageRecipe, folder: EquilibriumFolder, table: pd.DataFrame) -> None:
+def write_equilibrium(recipe: MessageRecipe, folder: JobFolder, table: pd.DataFrame) -> None:
     """Write `summary.md`, `cells.csv` and `plots/` of a sweep."""
-    write_text(folder.table, to_csv(table))
+    write_text(folder.root / "cells.csv", to_csv(table))
     write_text(folder.summary, summarise_equilibrium(recipe, table))
     folder.plots.mkdir(exist_ok=True)
     for plot in plot_equilibrium(recipe, table[table["passes"]]):

@@ -22,7 +22,7 @@ from pvg_hf.experimental.messages.report import write_message_report
 from pvg_hf.experimental.messages.stackelberg_trainer import StackelbergTrainer
 from pvg_hf.run.environment import git_revision
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import list_changes
+from pvg_hf.run.resume import check_same_settings
 
 logger = logging.getLogger(__name__)
 
@@ -76,13 +76,8 @@ def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -
         )
     if not folder.is_begun:
         return
-    lines = list_changes(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict(), _FREE)
-    if lines:
-        raise ValueError(
-            f"The run `{recipe.name}` was started with another recipe:\n"
-            + "\n".join(lines)
-            + "\nGive this one another `name`."
-        )
+    before = load_message_recipe(folder.recipe).to_dict()
+    check_same_settings(f"The run `{recipe.name}`", before, recipe.to_dict(), free=_FREE)
 
 
 def _train(

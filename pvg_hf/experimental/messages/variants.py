@@ -11,10 +11,10 @@ import pandas as pd
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.decisions import load_world
+from pvg_hf.experimental.messages.equilibrium import train_seeds
 from pvg_hf.experimental.messages.folder import GAME
 from pvg_hf.experimental.messages.judge import judge_game
 from pvg_hf.experimental.messages.recipe import MessageRecipe, load_message_recipe
-from pvg_hf.experimental.messages.seed_games import train_seeds
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 
 logger = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.solution_kinds import ShownText
 from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS
-from pvg_hf.experimental.programs.highlighting import show_difference, show_program
 from pvg_hf.experimental.programs.program_figures import program_figures, program_problem_columns
 from pvg_hf.experimental.programs.program_tables import program_problems_table, program_tables, sandbox_table
-from pvg_hf.experimental.programs.shown_programs import prepare_program
+from pvg_hf.experimental.programs.shown_programs import prepare_program, show_difference
+from pvg_hf.report.escaping import show_preformatted
 from pvg_hf.run.read import RunData
 
 _VERDICTS = {"VERIFIED": "it passes all tests", "PROOF_INVALID": "certified to be wrong"}
@@ -41,7 +41,7 @@ class Programs:
             reveals_nothing=shown.is_whole,
             verdict=_VERDICTS.get(row["outcome"], row["outcome"].lower()),
             details=_render("proof", code=shown),
-            reference=show_program(row["reference"]),
+            reference=show_preformatted(row["reference"]),
         )
 
     def report_section(self, run: RunData) -> Markup:
@@ -59,10 +59,7 @@ def _render(template: str, **values: Any) -> Markup:
     )
 
     environment = make_environment(Path(__file__).parent)
-    environment.filters |= {
-        "program": show_program,
-        "difference_from": lambda program, honest: show_difference(honest, program),
-    }
+    environment.filters |= {"difference_from": lambda program, honest: show_difference(honest, program)}
     return Markup(environment.get_template(f"{template}.html.jinja").render(**values))
 
 

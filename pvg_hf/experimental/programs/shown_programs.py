@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS, Certificate, program_similarity
+from pvg_hf.report.escaping import MAX_CHARACTERS, MAX_LINES, show_text
+
+NUM_CONTEXT = 6  # equal lines that are shown around a difference
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,37 @@ def nearest_program(program: str, others: Iterable[str]) -> str | None:
     return max(others, key=lambda other: program_similarity(program, [other]), default=None)
 
 
+def show_difference(honest: str, program: str) -> Markup:
+    """
+    Render the lines in which a program differs from an honest one.
+
+    Lines of the honest program alone begin with `-`, those of the other one with `+`; equal lines around them begin with a
+    space, and equal lines further away are left out. Spaces at the ends of lines are ignored.
+
+    Args:
+        honest (`str`), program (`str`):
+            The two programs. If one is long, a note is returned instead.
+    """
+    if _is_long(honest) or _is_long(program):
+        return Markup('<p class="soft">The programs are too long to be compared line by line.</p>')
+    first, second = ([line.rstrip() for line in _lines(text)] for text in (honest, program))
+    shown, others = list(map(show_text, first)), list(map(show_text, second))
+    groups = list(SequenceMatcher(None, first, second, autojunk=False).get_grouped_opcodes(NUM_CONTEXT))
+    if not groups:
+        return Markup('<p class="soft">The programs are the same.</p>')
+    parts = []
+    for group in groups:
+        lines = []
+        for tag, start, end, other_start, other_end in group:
+            if tag == "equal":
+                lines += [Markup("  {}").format(line) for line in shown[start:end]]
+                continue
+            lines += [Markup("<del>- {}</del>").format(line) for line in shown[start:end]]
+            lines += [Markup("<ins>+ {}</ins>").format(line) for line in others[other_start:other_end]]
+        parts.append(Markup("\n").join(lines))
+    return Markup('<pre class="program">{}</pre>').format(Markup("\n  \N{VERTICAL ELLIPSIS}\n").join(parts))
+
+
 def _certificate(row: Mapping[str, Any]) -> Certificate | None:
     if pd.isna(row["failing_input"]):
         return None
@@ -78,3 +114,11 @@ def _certificate(row: Mapping[str, Any]) -> Certificate | None:
 
 def _number(value: float | None) -> float | None:
     return None if pd.isna(value) else float(value)
+
+
+def _lines(program: str) -> list[str]:
+    return program.replace("\r\n", "\n").split("\n")
+
+
+def _is_long(program: str) -> bool:
+    return len(program) > MAX_CHARACTERS or program.count("\n") >= MAX_LINES

@@ -9,8 +9,8 @@ from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import PLAIN, POINTWISE
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.roles import Role
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import JobFolder
+from pvg_hf.run.layout import RunFolder, pool_file
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
 _ANY_LABELS = {"data": {"pairs": "all"}}  # pairs that are chosen independently of their noisy labels
@@ -61,11 +61,6 @@ class Cell:
         return f"seed-{self.seed}-level-{self.level:g}-{self.correction}"
 
     @property
-    def reference(self) -> "Cell":
-        """The cell of the same seed that is trained with the plain loss on clean labels."""
-        return Cell(self.seed, 0.0, PLAIN)
-
-    @property
     def trained(self) -> "Cell":
         """The cell with the same training, which is played once for both."""
         return (
@@ -74,6 +69,11 @@ class Cell:
 
     def __str__(self) -> str:
         return f"seed {self.seed}, level {self.level:g}, {self.correction}"
+
+
+def clean_cell(seed: int) -> Cell:
+    """The cell of a seed that learns from clean labels by the plain loss; it mints the seed's pool, and others are compared with it."""
+    return Cell(seed, 0.0, PLAIN)
 
 
 def list_cells(recipe: Recipe) -> list[Cell]:
@@ -85,59 +85,23 @@ def list_cells(recipe: Recipe) -> list[Cell]:
         for level in sweep.levels
         for correction in sweep.corrections
     }
-    references = [Cell(seed, 0.0, PLAIN) for seed in sorted(sweep.seeds)]
+    references = [clean_cell(seed) for seed in sorted(sweep.seeds)]
     others = sorted(wanted - set(references), key=lambda cell: (cell.level, cell.correction, cell.seed))
     return [*references, *others]
 
 
-@dataclass(frozen=True)
-class SweepFolder:
-    """
-    Paths of a sweep.
-
-    Args:
-        root (`Path`):
-            `OUTPUT_DIR/NAME`.
-    """
-
-    root: Path
-
-    @property
-    def recipe(self) -> Path:
-        """The recipe that the sweep was started with."""
-        return self.root / "sweep.yaml"
-
-    @property
-    def runs(self) -> Path:
-        """Parent of the run folders of all cells, and of each seed's pool."""
-        return self.root / "runs"
-
-    @property
-    def summary(self) -> Path:
-        return self.root / "summary.md"
-
-    @property
-    def plots(self) -> Path:
-        return self.root / "plots"
-
-    def result(self, cell: Cell) -> Path:
-        """Result file of a cell; the cell is finished if it exists."""
-        return self.root / "cells" / f"{cell.name}.json"
-
-    def run(self, cell: Cell) -> RunFolder:
-        return RunFolder(self.runs / cell.name)
-
-    def pool(self, seed: int) -> RunFolder:
-        return RunFolder(self.runs / f"seed-{seed}-pool")
+def sweep_folder(recipe: Recipe) -> JobFolder:
+    return JobFolder(Path(recipe.output_dir) / recipe.name)
 
 
-def sweep_folder(recipe: Recipe) -> SweepFolder:
-    return SweepFolder(Path(recipe.output_dir) / recipe.name)
+def pool_run(recipe: Recipe, seed: int) -> RunFolder:
+    """The run that makes a seed's players and solutions."""
+    return sweep_folder(recipe).run(f"seed-{seed}-pool")
 
 
 def pool_recipe(recipe: Recipe, seed: int) -> Recipe:
     """Recipe of the run that mints a seed's solutions with clean labels, once for all its cells."""
-    run = sweep_folder(recipe).pool(seed).root
+    run = pool_run(recipe, seed).root
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": seed, "noise": {}}
     return load_recipe(merge({**recipe.to_dict(), "noise": {}}, merge(_CELL_OVERRIDES, changes)))
 
@@ -162,11 +126,10 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
     Raises:
         RecipeError: if the level or the correction is not compatible with the rest of the recipe.
     """
-    folder = sweep_folder(recipe)
-    run = folder.run(cell).root
+    run = sweep_folder(recipe).run(cell.name).root
     num_rounds = recipe.num_rounds if recipe.sweep.form == "game" else 1
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": cell.seed, "num_rounds": num_rounds}
-    made = _pool_changes(recipe, folder.pool(cell.seed)) if takes_pool else {}
+    made = _pool_changes(recipe, pool_run(recipe, cell.seed)) if takes_pool else {}
     values = recipe.to_dict()
     for change in (_CELL_OVERRIDES, changes, SETTINGS[cell.correction], made):
         values = merge(values, change)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
+from scipy.stats import t
 
 from pvg_hf.core.figure import ALPHA, Figure
 
@@ -62,23 +62,23 @@ def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
     target = np.asarray(values, dtype=float)
-    result = sm.OLS(target, design).fit()
+    params, *_ = np.linalg.lstsq(design, target)
+    errors = target - design @ params
     # Deviation from the seed's mean: R² is relative to the variance within seeds.
     within = target - of_seed @ (of_seed.T @ target / of_seed.sum(axis=0))
     variance = float(within @ within)
-    has_interval = result.df_resid > 0
-    bounds = result.conf_int(ALPHA) if has_interval else np.full((design.shape[1], 2), None)
-    first = of_seed.shape[1]
-    terms = tuple(
-        Figure(float(result.params[index]), *_floats(bounds[index]), len(target))
-        for index in range(first, design.shape[1])
-    )
-    r_squared = 1 - float(result.ssr) / variance if variance > _TINY else None
-    return Fit(terms, float(result.params[:first].mean()), r_squared, len(target))
+    first, left = of_seed.shape[1], len(target) - design.shape[1]  # `left` degrees of freedom
+    halves = [None] * design.shape[1]
+    if left:
+        deviations = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (errors @ errors) / left)
+        halves = t.ppf(1 - ALPHA / 2, left) * deviations
+    terms = tuple(_term(float(value), half, len(target)) for value, half in list(zip(params, halves))[first:])
+    r_squared = 1 - float(errors @ errors) / variance if variance > _TINY else None
+    return Fit(terms, float(params[:first].mean()), r_squared, len(target))
 
 
-def _floats(bounds: np.ndarray) -> list[float | None]:
-    return [None if bound is None else float(bound) for bound in bounds]
+def _term(value: float, half: float | None, n: int) -> Figure:
+    return Figure(value, None, None, n) if half is None else Figure(value, float(value - half), float(value + half), n)
 
 
 def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> float | None:

@@ -20,8 +20,7 @@ from pvg_hf.data.schema import environment_name
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry
-from pvg_hf.run.file_names import FIGURES, HELDOUT
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import FIGURES, HELDOUT, RunFolder
 
 CHANCE = 0.5
 EQUAL_SCORES = math.log(2)  # loss in nats per pair of a verifier with equal scores for all solutions

@@ -14,11 +14,12 @@ from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.spreadsheets import to_csv
-from pvg_hf.experimental.sweep.cells import Cell, SweepFolder, list_cells
+from pvg_hf.experimental.sweep.cells import Cell, clean_cell, list_cells
 from pvg_hf.experimental.sweep.fits import DEGREES, Fit, find_breakdown, fit_levels
 from pvg_hf.experimental.sweep.level_plots import plot_sweep, save_plot
 from pvg_hf.experimental.sweep.measures import CHANGE, DISTANCE, MEASURES
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
+from pvg_hf.run.jobs import JobFolder
 
 LEVELS_OF_A_FIT = 3  # minimum number of levels: a line fits any two points
 
@@ -112,7 +113,7 @@ def _section(title: str, text: str) -> list[str]:
     return ["", f"## {title}", "", text]
 
 
-def write_results(recipe: Recipe, folder: SweepFolder) -> None:
+def write_results(recipe: Recipe, folder: JobFolder) -> None:
     """Write `cells.csv`, `fits.csv`, `breakdowns.csv`, `results.json`, `summary.md` and the plots of the finished cells."""
     results = _read(recipe, folder)
     table = cell_table(recipe, results)
@@ -147,8 +148,8 @@ def cell_table(recipe: Recipe, results: dict[Cell, dict[str, Any]]) -> pd.DataFr
     sweep = recipe.sweep
     levels = sorted({0.0, *sweep.levels})
     cells = [Cell(seed, level, name) for name in sweep.corrections for level in levels for seed in sorted(sweep.seeds)]
-    known = [cell for cell in cells if cell.trained in results and cell.reference in results]
-    return pd.DataFrame([_row(cell, results[cell.trained], results[cell.reference]) for cell in known])
+    known = [cell for cell in cells if cell.trained in results and clean_cell(cell.seed) in results]
+    return pd.DataFrame([_row(cell, results[cell.trained], results[clean_cell(cell.seed)]) for cell in known])
 
 
 def _row(cell: Cell, result: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
@@ -220,8 +221,8 @@ def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-def _read(recipe: Recipe, folder: SweepFolder) -> dict[Cell, dict[str, Any]]:
-    files = {cell: folder.result(cell) for cell in list_cells(recipe)}
+def _read(recipe: Recipe, folder: JobFolder) -> dict[Cell, dict[str, Any]]:
+    files = {cell: folder.result(cell.name) for cell in list_cells(recipe)}
     advice = "Delete it by `{}` and run the sweep again: the cell is then measured again."
     return {
         cell: read_json(file, remedy=advice.format(delete_command(file)))

@@ -1,17 +1,17 @@
 """
-Runs a sweep cell by cell.
+Runs a sweep cell by cell, or describes it.
 
 Each result appears by one rename, so that a stopped sweep resumes with the unfinished cells.
 """
 
 import logging
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 
 import yaml
-from tqdm import tqdm
 
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
 from pvg_hf.config import Recipe, RecipeError, load_recipe
@@ -22,23 +22,20 @@ from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.sweep.cells import (
     Cell,
-    SweepFolder,
     cell_recipe,
+    clean_cell,
     list_cells,
     needs_pool,
     pool_recipe,
     sweep_folder,
 )
 from pvg_hf.experimental.sweep.measures import measure_cell
-from pvg_hf.experimental.sweep.overview import expect_seconds, show_plan
 from pvg_hf.experimental.sweep.result_tables import write_results
-from pvg_hf.experimental.sweep.workers import default_workers, finish_cells, log_ends
-from pvg_hf.game.console import shows_progress
-from pvg_hf.game.limits import PartsFailedError
 from pvg_hf.game.play import play
+from pvg_hf.run.jobs import Job, JobFolder, JobsFailedError, default_workers, run_jobs
+from pvg_hf.run.layout import schedule
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import list_changes
-from pvg_hf.run.schedule import schedule
+from pvg_hf.run.resume import check_same_settings
 
 logger = logging.getLogger(__name__)
 
@@ -46,32 +43,7 @@ logger = logging.getLogger(__name__)
 _GROWING = ("sweep.levels", "sweep.seeds", "sweep.corrections", "output_dir", "logging")
 
 
-class CellsFailedError(PartsFailedError):
-    """
-    Some cells of a sweep could not be played.
-
-    Args:
-        failed (`dict[Cell, Exception]`):
-            The error of each failed cell.
-        num_cells (`int`):
-            Number of all cells.
-        folder ([`SweepFolder`]):
-            Folder with the results of the other cells.
-    """
-
-    def __init__(self, failed: dict[Cell, Exception], num_cells: int, folder: SweepFolder):
-        cells: dict[Exception, list[str]] = {}  # without its reference, a cell has the reference's error
-        for cell, error in failed.items():
-            cells.setdefault(error, []).append(str(cell))
-        reasons = "\n".join(f"- {'; '.join(names)}: {error}" for error, names in cells.items())
-        super().__init__(
-            f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. The results "
-            f"of the others are in {folder.root}."
-        )
-        self.failed = failed
-
-
-def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Executor | None = None) -> SweepFolder:
+def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Executor | None = None) -> JobFolder:
     """
     Run or resume a sweep. Cells with a result are not played again.
 
@@ -79,59 +51,56 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Execu
         recipe ([`~pvg_hf.config.Recipe`]):
             A recipe with a section `sweep`.
         num_workers (`int`, *optional*):
-            Number of processes, see [`~pvg_hf.experimental.sweep.workers.default_workers`]. With 1, cells run in this process.
+            Number of processes, see [`~pvg_hf.run.jobs.default_workers`]. With 1, cells run in this process.
         executor ([`~concurrent.futures.Executor`], *optional*):
             Runs the cells instead, such as that of a cluster; its processes must share the sweep's folder.
 
     Returns:
-        [`SweepFolder`]: the folder, with `summary.md`, tables and plots.
+        [`~pvg_hf.run.jobs.JobFolder`]: the folder, with `summary.md`, tables and plots.
 
     Raises:
         ValueError: if a cell's recipe is invalid, or the folder is in use or belongs to another sweep.
-        CellsFailedError: if cells could not be played; tables and plots of the others are written.
-        WorkerDiedError: if a worker was killed; finished cells are kept.
+        JobsFailedError: if cells could not be played or a worker was killed; tables and plots of the others are written.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
-    num_workers = num_workers or default_workers(recipe)
+    num_workers = num_workers or default_workers(recipe.device)
     with locked(folder.root, is_main=True, user="The sweep in {root} is being run"):
-        _begin(recipe, folder)
-        finished = {cell for cell in cells if folder.result(cell).exists()}
-        todo = [cell for cell in cells if cell not in finished]
-        failed = _finish(recipe, todo, finished, num_workers, executor)
+        _check_folder(recipe, folder)
+        write_text(folder.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+        todo = [cell for cell in cells if not folder.result(cell.name).exists()]
+        logger.info("To play: %s", _describe_work(recipe, todo, num_workers))
+        try:
+            run_jobs([_job(recipe, cell) for cell in cells], executor, num_workers=num_workers)
+        except JobsFailedError:
+            write_results(recipe, folder)
+            raise
         write_results(recipe, folder)
-    if failed:
-        raise CellsFailedError(failed, len(cells), folder)
     return folder
 
 
-def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
-    """
-    Check a sweep and describe its cells, its progress and the expected time. Nothing is written.
-
-    Raises:
-        RecipeError: if the recipe has mistakes; all of them are listed.
-    """
-    folder, cells = sweep_folder(recipe), _checked_cells(recipe)
-    _check_folder(recipe, folder)
-    return show_plan(recipe, cells, num_workers or default_workers(recipe))
+def _job(recipe: Recipe, cell: Cell) -> Job:
+    clean = clean_cell(cell.seed)
+    needs = () if cell == clean else (str(clean),)
+    return Job(str(cell), partial(finish_cell, recipe, cell), sweep_folder(recipe).result(cell.name).exists, needs)
 
 
-def finish_cell(recipe: Recipe, cell: Cell) -> None:
-    """Play a cell and write its result. A seed's reference cell first mints the seed's pool, if needed."""
+def finish_cell(recipe: Recipe, cell: Cell) -> str:
+    """Play a cell, write its result, and say what came out. A seed's clean cell first mints the seed's pool, if needed."""
     folder, played = sweep_folder(recipe), cell_recipe(recipe, cell)
-    if cell == cell.reference and needs_pool(recipe):
+    if cell == clean_cell(cell.seed) and needs_pool(recipe):
         _mint(recipe, cell.seed)
     started = time.monotonic()
     if recipe.sweep.form == "game":
         play(played)
     else:
         _play_alone(played, ["warmup", "bootstrap", "verifier"])
-    figures = measure_cell(played, folder.run(cell), folder.run(cell.reference))
+    figures = measure_cell(played, folder.run(cell.name), folder.run(clean_cell(cell.seed).name))
     result = {"seed": cell.seed, "level": cell.level, "correction": cell.correction}
     result["seconds"] = time.monotonic() - started
     result["figures"] = {name: figure.to_dict() for name, figure in figures.items()}
-    folder.result(cell).parent.mkdir(exist_ok=True)
-    write_json(folder.result(cell), result)
+    folder.result(cell.name).parent.mkdir(exist_ok=True)
+    write_json(folder.result(cell.name), result)
+    return f"clean pair accuracy {figures['pair_accuracy'].value:.3f} in {show_seconds(result['seconds'])}"
 
 
 def _mint(recipe: Recipe, seed: int) -> None:
@@ -146,51 +115,36 @@ def _play_alone(recipe: Recipe, phases: list[str]) -> None:
             play(recipe, phase=key.name, round_index=key.round_index)
 
 
-def _finish(
-    recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int, executor: Executor | None
-) -> dict[Cell, Exception]:
-    """Play the remaining cells, and return the error of each failed one."""
-    about = show_seconds(expect_seconds(recipe, todo, num_workers))
-    logger.info(
-        "%d cells to play, %d finished: about %s with %d worker(s)", len(todo), len(finished), about, num_workers
-    )
-    failed = {}
-    ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers, executor=executor)
-    with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not shows_progress(recipe)) as bar:
-        for cell, error in log_ends(ended, len(todo), partial(_headline, recipe)):
-            failed |= {cell: error} if error else {}
-            bar.update()
-    return failed
-
-
-def _headline(recipe: Recipe, cell: Cell) -> str:
-    result = read_json(sweep_folder(recipe).result(cell))
-    accuracy = result["figures"]["pair_accuracy"]["value"]
-    return f"clean pair accuracy {accuracy:.3f} in {show_seconds(result['seconds'])}"
-
-
-def _begin(recipe: Recipe, folder: SweepFolder) -> None:
-    _check_folder(recipe, folder)
-    write_text(folder.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
-
-
-def _check_folder(recipe: Recipe, folder: SweepFolder) -> None:
+def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
     """
-    Check that the folder is new or belongs to this sweep.
+    Check a sweep and describe its cells, its progress and the expected time. Nothing is written.
 
     Raises:
-        ValueError: if another sweep was started in it.
+        RecipeError: if the recipe has mistakes; all of them are listed.
     """
-    if not folder.recipe.exists():
-        return
-    lines = list_changes(load_recipe(folder.recipe).to_dict(), recipe.to_dict(), _GROWING)
-    if lines:
-        raise ValueError(
-            f"The sweep `{recipe.name}` was started with another recipe:\n"
-            + "\n".join(lines)
-            + "\nGive this one another "
-            "`name`. Only levels, seeds and corrections may be added or removed."
-        )
+    folder, cells = sweep_folder(recipe), _checked_cells(recipe)
+    num_workers = num_workers or default_workers(recipe.device)
+    _check_folder(recipe, folder)
+    todo = [cell for cell in cells if not folder.result(cell.name).exists()]
+    levels = sorted({cell.level for cell in cells})
+    counts = Counter(cell.correction for cell in cells)
+    return "\n".join(
+        [
+            f"Sweep    {folder.root}",
+            f"Form     {_describe_form(recipe)}",
+            f"Levels   {recipe.sweep.vary} {', '.join(f'{level:g}' for level in levels)}",
+            f"Seeds    {', '.join(map(str, recipe.sweep.seeds))}",
+            f"Cells    {len(cells)}: {', '.join(f'{number} {name}' for name, number in counts.items())}",
+            f"To play  {_describe_work(recipe, todo, num_workers)}",
+        ]
+    )
+
+
+def _check_folder(recipe: Recipe, folder: JobFolder) -> None:
+    if folder.recipe.exists():
+        before = load_recipe(folder.recipe).to_dict()
+        advice = "Only levels, seeds and corrections may be added or removed."
+        check_same_settings(f"The sweep `{recipe.name}`", before, recipe.to_dict(), free=_GROWING, advice=advice)
 
 
 def _checked_cells(recipe: Recipe) -> list[Cell]:
@@ -229,3 +183,20 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
             yield from check_recipe(cell_recipe(recipe, cell, takes_pool=False), problems)
         except RecipeError as err:
             yield f"At level {cell.level:g} with `{cell.correction}`: {err}"
+
+
+def _describe_work(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> str:
+    """How many cells are left, and the time for them, which is known once a cell is finished."""
+    work = f"{len(todo)} cells with {num_workers} worker(s)"
+    files = [sweep_folder(recipe).result(cell.name) for cell in list_cells(recipe)]
+    seconds = [read_json(file)["seconds"] for file in files if file.exists()]
+    if not todo or not seconds:
+        return work
+    expected = len(todo) * sum(seconds) / len(seconds) / num_workers
+    return f"{work}, about {show_seconds(expected)}, as the finished ones took"
+
+
+def _describe_form(recipe: Recipe) -> str:
+    if recipe.sweep.form == "game":
+        return f"whole games of {recipe.num_rounds} round(s)"
+    return f"the first verifier alone, {recipe.verifier.max_steps} steps"

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from statsmodels.stats.weightstats import DescrStatsW
+from scipy.stats import sem, t
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
-from pvg_hf.experimental.attacks.exploit import exploit_figures, log_rank_p, read_exploits
+from pvg_hf.experimental.attacks.exploit import ATTACK_OUTCOMES, exploit_figures, log_rank_p, read_exploits
 from pvg_hf.report.pool_tables import pool_cells, pool_heading
-from pvg_hf.run.file_names import ATTACK_OUTCOMES
 from pvg_hf.run.read import RunData, load_run
 
 # Column headings and keys of the figures.
@@ -128,7 +127,7 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
         return EMPTY
     if np.ptp(known) == 0:
         return Figure(float(known[0]), None, None, len(known))
-    low, high = DescrStatsW(known).tconfint_mean(ALPHA)
+    low, high = t.interval(1 - ALPHA, len(known) - 1, loc=known.mean(), scale=sem(known))
     return Figure(float(known.mean()), float(low), float(high), len(known))
 
 

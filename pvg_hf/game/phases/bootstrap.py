@@ -10,7 +10,7 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
 from pvg_hf.game.minting import WriteJob, describe_written, forget_batches, write_and_count, write_solutions
-from pvg_hf.run.file_names import pool_file, pool_test_file
+from pvg_hf.run.layout import pool_file, pool_test_file
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:

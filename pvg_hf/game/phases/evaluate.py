@@ -24,13 +24,13 @@ from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.text_novelty import new_text_figures
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, own_verifier, pool_figures
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training import count_over_processes
 from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.console import shows_progress
 from pvg_hf.run.damage import damage_of
-from pvg_hf.run.file_names import (
+from pvg_hf.run.layout import (
     ANSWERING,
     BEST_HELPFUL,
     FIGURES,
@@ -40,12 +40,12 @@ from pvg_hf.run.file_names import (
     POOL_SCORE_PARTS,
     POOL_SCORES,
     PROBLEMS,
+    PhaseKey,
+    RunFolder,
     pool_file,
     pool_test_file,
 )
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RoundData, load_figures
-from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.tasks import Task
 from pvg_hf.trainers.prover.trainer import Scorer
 

@@ -10,7 +10,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import minted_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, count_scored, describe_written, forget_batches, write_solutions
-from pvg_hf.run.file_names import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
+from pvg_hf.run.layout import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:

@@ -38,8 +38,8 @@ from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
-from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
-from pvg_hf.run.schedule import staged
+from pvg_hf.run.layout import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
+from pvg_hf.run.phase_record import staged
 from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.step_checks import FiniteLossCallback

@@ -29,7 +29,7 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, lora_for_verifier
-from pvg_hf.run.file_names import CHECKPOINTS, PAIRS, VALIDATION
+from pvg_hf.run.layout import CHECKPOINTS, PAIRS, VALIDATION
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
 from pvg_hf.trainers.common.step_checks import FiniteLossCallback

@@ -12,8 +12,7 @@ from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.hub.cards.facts import describe_sandbox, license_of
 from pvg_hf.hub.publication import Publication
-from pvg_hf.run.file_names import pool_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder, pool_file
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
 SOLUTION_MEANINGS = {

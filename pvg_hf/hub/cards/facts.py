@@ -15,7 +15,7 @@ from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
 
 # Heading, key after `round/`, key of the base prover (if any), name of the metric on the Hub (if any).

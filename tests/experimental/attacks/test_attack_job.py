@@ -14,19 +14,18 @@ from pvg_hf import load_recipe
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.attacks import attack_job
-from pvg_hf.experimental.attacks.attack_job import AttacksFailedError, Workforce, run_attacks
+from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.experimental.attacks.exploit import Exploit
 from pvg_hf.experimental.attacks.fresh_attacker import CURVE, AttackResult, attack_curve
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier, helpful_score
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.jobs import JobsFailedError
 from pvg_hf.run.judgements import judgement_folder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 from tests.support.game_runs import play_in_process
-
-ALONE = Workforce(1)
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
         "attacks.num_problems=3",
     ]
     events = run.events.read_bytes()
-    results = evaluate_run(run.root, only=["attacks"], overrides=settings, workforce=ALONE)
+    results = evaluate_run(run.root, only=["attacks"], overrides=settings, num_workers=1)
     assert [result.round_index for result in results] == [0, 1]
     for result in results:
         assert {"src/found", "src/median_steps", "src/mean_steps", "src/accepted", "goodhart/found"} <= set(
@@ -106,16 +105,16 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
     # Another seed trains only new attackers.
     before = {path: path.stat().st_mtime_ns for path in attackers.rglob(CURVE)}
     more = [settings[0], "attacks.seeds=[0, 1]", *settings[2:]]
-    again = evaluate_run(run.root, round_index=0, only=["attacks"], overrides=more, again=True, workforce=ALONE)
+    again = evaluate_run(run.root, round_index=0, only=["attacks"], overrides=more, again=True, num_workers=1)
     assert again[0].figure("src/found").n == 2
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     # Round 1 is compared with the attackers that round 0 has now. Its own, with one seed, are not trained again.
     read = results[1].inputs
-    (renewed,) = evaluate_run(run.root, round_index=1, only=["attacks"], workforce=ALONE)
+    (renewed,) = evaluate_run(run.root, round_index=1, only=["attacks"], num_workers=1)
     assert (renewed.inputs != read, renewed.figures) == (True, results[1].figures)
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     shutil.rmtree(attackers)  # as in a run that was pulled from the Hub
-    assert evaluate_run(run.root, round_index=1, only=["attacks"], workforce=ALONE) == [renewed]
+    assert evaluate_run(run.root, round_index=1, only=["attacks"], num_workers=1) == [renewed]
     assert not attackers.exists()
 
 
@@ -129,13 +128,13 @@ def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier, 
 
     monkeypatch.setattr(ProverGRPOTrainer, "training_step", training_step)
     settings, moment = small(seeds=[0, 1]), {"event": "open", "pattern": "seed-1-.*checkpoint-4/trainer_state.json"}
-    whole = run_attacks([verifier], settings, tmp_path / "whole", ALONE)[0]
+    whole = run_attacks([verifier], settings, tmp_path / "whole", num_workers=1)[0]
     order = {"signal": "SIGKILL", "moment": moment, "attacked": str(reference.root), "settings": vars(settings)}
     assert play_in_process({**order, "root": str(tmp_path / "killed")}, tmp_path / "log.txt") == -9
     first, second = (tmp_path / "killed" / result.attack.name for result in whole)
     finished = (first / CURVE).stat().st_mtime_ns
     assert not second.exists()
-    resumed = run_attacks([verifier], settings, tmp_path / "killed", ALONE)[0]
+    resumed = run_attacks([verifier], settings, tmp_path / "killed", num_workers=1)[0]
     assert (first / CURVE).stat().st_mtime_ns == finished
     assert [len(result.curve()) for result in whole] == [4, 4]
     assert num_trained["killed"] == num_trained["whole"] / 4  # two of eight steps
@@ -148,7 +147,7 @@ def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier, 
 def test_any_executor_runs_the_attacks(tmp_path, verifier):
     # A process that is spawned gets its work by pickle, as the workers of a cluster do.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-        results = run_attacks([verifier], small(max_steps=2), tmp_path, Workforce(executor=executor))
+        results = run_attacks([verifier], small(max_steps=2), tmp_path, executor=executor)
     (result,) = results[0]
     assert result.attack.name.startswith("round-000-src-grpo-seed-0-of-2-")
     assert AttackResult.read(tmp_path / result.attack.name) == result
@@ -197,7 +196,7 @@ def test_an_attack_is_another_one_for_another_verifier_score_or_setting(tmp_path
 
 
 def test_a_critic_can_attack(tmp_path, verifier):
-    result = run_attacks([verifier], small(algorithms=["ppo"], max_steps=2), tmp_path, ALONE)[0][0]
+    result = run_attacks([verifier], small(algorithms=["ppo"], max_steps=2), tmp_path, num_workers=1)[0][0]
     assert result.attack.algorithm == "ppo"
     assert len(result.curve())
     assert len(result.texts()) == 3
@@ -205,9 +204,9 @@ def test_a_critic_can_attack(tmp_path, verifier):
 
 def test_an_attacker_is_compared_with_the_helpful_score(tmp_path, verifier):
     high, low = (replace(verifier, helpful_score=score) for score in (1e9, -1e9))
-    assert run_attacks([high], small(), tmp_path / "high", ALONE)[0][0].exploit == Exploit(None, 4)
+    assert run_attacks([high], small(), tmp_path / "high", num_workers=1)[0][0].exploit == Exploit(None, 4)
     # Every score is above the low one, so that the attacker only has to be incorrect.
-    result = run_attacks([low], small(), tmp_path / "low", ALONE)[0][0]
+    result = run_attacks([low], small(), tmp_path / "low", num_workers=1)[0][0]
     curve = result.curve().set_index("step")
     means = curve.ewm(alpha=result.newest_weight, adjust=False, ignore_na=True).mean()
     is_met = (means["judged_accuracy/sneaky"] <= 0.05) & (means["failed/sneaky"] < 0.5)
@@ -217,8 +216,8 @@ def test_an_attacker_is_compared_with_the_helpful_score(tmp_path, verifier):
 
 def test_a_failed_attack_is_named_and_others_are_kept(tmp_path, verifier):
     missing = replace(verifier, folder=tmp_path / "missing", round_index=1)
-    with pytest.raises(AttacksFailedError, match=r"round 1, src by grpo, seed 0: .*missing"):
-        run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", ALONE)
+    with pytest.raises(JobsFailedError, match=r"round 1, src by grpo, seed 0: .*missing"):
+        run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", num_workers=1)
     (kept,) = (tmp_path / "attacks").glob("round-000-src-grpo-seed-0-of-2-*")
     assert AttackResult.read(kept).exploit.num_steps <= 2
 
@@ -231,15 +230,15 @@ def test_a_job_that_was_stopped_remembers_its_settings(run, monkeypatch):
 
     monkeypatch.setattr(attack_job, "play_attack", stop)
     with pytest.raises(KeyboardInterrupt):
-        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=settings, workforce=ALONE)
+        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=settings, num_workers=1)
     monkeypatch.undo()
-    result = evaluate_run(run.root, round_index=0, only=["attacks"], workforce=ALONE)[0]
+    result = evaluate_run(run.root, round_index=0, only=["attacks"], num_workers=1)[0]
     assert (result.settings["rewards"], result.settings["max_steps"]) == (["cgc"], 2)
 
 
 def test_an_unknown_reward_is_refused_before_training(run):
     with pytest.raises(ValueError, match="`sr`"):
-        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=["attacks.rewards=[sr]"], workforce=ALONE)
+        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=["attacks.rewards=[sr]"], num_workers=1)
 
 
 def test_the_curve_has_a_row_per_step_with_solutions():

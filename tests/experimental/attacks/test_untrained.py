@@ -8,13 +8,12 @@ import pytest
 
 from pvg_hf.core.roles import Outcome
 from pvg_hf.evaluation.best_of_n import share_with_a_hit
-from pvg_hf.experimental.attacks.regression_set import found_attacks
+from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.experimental.judging.untrained_attacks import search_figures
-from pvg_hf.run.file_names import ATTACK_TEXTS, FOUND_ATTACKS
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.experimental.judging.untrained_attacks import ATTACK_TEXTS, search_figures
 from pvg_hf.run.judgements import judgement_folder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks import Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.task import find_flaws

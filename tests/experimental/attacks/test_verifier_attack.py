@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.experimental.attacks.attack_job import Workforce
 from pvg_hf.experimental.attacks.verifier_attack import attack_verifier
 
 SMALL = {"rewards": ["cgc"], "seeds": [0, 1], "max_steps": 2, "num_problems": 2}
@@ -16,7 +15,7 @@ SMALL = {"rewards": ["cgc"], "seeds": [0, 1], "max_steps": 2, "num_problems": 2}
 def test_the_folder_of_a_verifier_is_enough(tmp_path, reference, make_recipe):
     verifier = shutil.copytree(reference.verifier(1), tmp_path / "pulled" / "round-001")
     recipe = load_recipe(make_recipe(tmp_path, name="attack", attack={**SMALL, "verifier": str(verifier)}))
-    folder = attack_verifier(recipe, Workforce(1))
+    folder = attack_verifier(recipe, num_workers=1)
     assert folder == tmp_path / "attack"
     assert "| `cgc/found` |" in (folder / "summary.md").read_text()
     assert json.loads((folder / "figures.json").read_text())["cgc/found"]["n"] == 2
@@ -25,7 +24,7 @@ def test_the_folder_of_a_verifier_is_enough(tmp_path, reference, make_recipe):
     # The base prover's correct helpful solutions are what the attackers must reach, the same for both.
     assert pd.read_parquet(folder / "outcomes.parquet")["helpful_score"].nunique() == 1
     before = {path: path.stat().st_mtime_ns for path in (folder / "attackers").rglob("*")}
-    attack_verifier(recipe, Workforce(1))
+    attack_verifier(recipe, num_workers=1)
     assert {path: path.stat().st_mtime_ns for path in (folder / "attackers").rglob("*")} == before
 
 
@@ -42,10 +41,10 @@ def test_a_recipe_without_a_verifier_is_refused(tmp_path, player, make_recipe, a
     if attack is not None and attack.get("verifier") == "PROVER":
         attack = {**attack, "verifier": str(player)}
     with pytest.raises(ValueError, match=message):
-        attack_verifier(load_recipe(make_recipe(tmp_path, attack=attack)), Workforce(1))
+        attack_verifier(load_recipe(make_recipe(tmp_path, attack=attack)), num_workers=1)
 
 
 def test_a_prover_that_the_recipe_makes_cannot_attack(tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, attack={**SMALL, "verifier": "x"}, prover__warmup={"max_steps": 1})
     with pytest.raises(ValueError, match="models/prover"):
-        attack_verifier(load_recipe(recipe), Workforce(1))
+        attack_verifier(load_recipe(recipe), num_workers=1)

@@ -12,8 +12,7 @@ from pvg_hf.experimental.judging.judged_texts import cut_to_budget
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.game.phases.evaluate import SOLUTION_KEYS
 from pvg_hf.models.sources import load_tokenizer, resolve_model
-from pvg_hf.run.file_names import POOL_SCORES, pool_test_file
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import POOL_SCORES, RunFolder, pool_test_file
 
 
 @pytest.fixture

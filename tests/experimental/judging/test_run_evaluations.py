@@ -13,13 +13,12 @@ from pvg_hf.core.files import write_json
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.experimental.judging import drawn_pool
 from pvg_hf.experimental.judging.drawn_best_of_n import best_of_n_curve
+from pvg_hf.experimental.judging.drawn_pool import DRAWN_POOL
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.report.judgement_tables import judgement_tables
-from pvg_hf.run.file_names import DRAWN_POOL
-from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
+from pvg_hf.run.layout import RunFolder, partial_of
 from pvg_hf.run.read import load_run
-from pvg_hf.run.schedule import partial_of
 
 SMALL = ["best_of_n.num_samples=8", "best_of_n.num_problems=3"]
 

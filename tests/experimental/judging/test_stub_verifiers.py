@@ -10,7 +10,7 @@ from pvg_hf.evaluation.verifier_quality import accept_crossfitted, quality_figur
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.untrained_attacks import search_figures
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks.base import grade_solution
 
 SMALL = ["untrained_attacks.num_problems=3", "untrained_attacks.budget=2"]

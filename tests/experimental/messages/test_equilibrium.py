@@ -9,16 +9,16 @@ import pytest
 from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.equilibrium import (
-    EquilibriumFolder,
-    NoiseLevel,
     describe_equilibrium,
     levels_of,
     passing_seeds,
+    result_file,
     run_equilibrium,
+    sweep_folder,
+    train_seeds,
 )
 from pvg_hf.experimental.messages.equilibrium_fits import fit_deviation, growth_statement
 from pvg_hf.experimental.messages.equilibrium_report import closed_forms, summarise_equilibrium, write_equilibrium
-from pvg_hf.experimental.messages.seed_games import train_seeds
 from tests.support.message_games import small_recipe
 
 # With the verifier's program given, a few rounds of a quick prover pass the gate.
@@ -49,11 +49,11 @@ def test_a_sweep_is_played_resumed_and_reported(tmp_path):
     clean = table[table["epsilon"] == 0]
     assert clean[["loss_change", "decision_change", "parameter_distance"]].to_numpy().tolist() == [[0.0] * 3] * 2
     assert (table[table["epsilon"] == 0.2]["parameter_distance"] > 0).all()
-    before = folder.result(NoiseLevel(0.0)).read_bytes()
+    before = result_file(recipe, 0.0).read_bytes()
     more = replace(recipe, equilibrium=replace(recipe.equilibrium, levels=[0.0, 0.2, 0.3]))
     with ThreadPoolExecutor(1) as executor:
         folder, table = run_equilibrium(more, executor=executor)
-    assert folder.result(NoiseLevel(0.0)).read_bytes() == before
+    assert result_file(recipe, 0.0).read_bytes() == before
     assert table["epsilon"].nunique() == 3
     write_equilibrium(more, folder, table)
     summary = folder.summary.read_text()
@@ -66,19 +66,19 @@ def test_a_sweep_is_played_resumed_and_reported(tmp_path):
 
 def test_no_noise_is_played_if_no_clean_game_passes_the_gate(tmp_path):
     recipe = small_recipe(f"output_dir={tmp_path}", "equilibrium.seeds=[0]", "equilibrium.levels=[0.1]")
-    folder, table = run_equilibrium(recipe)
+    _, table = run_equilibrium(recipe)
     assert passing_seeds(recipe) == []
     assert "Gate     passed with the seeds none" in describe_equilibrium(recipe)
     assert table["epsilon"].tolist() == [0.0]
-    assert not folder.result(NoiseLevel(0.1)).exists()
+    assert not result_file(recipe, 0.1).exists()
     assert "no noise result is reported" in summarise_equilibrium(recipe, table)
-    assert "none" in read_json(folder.result(NoiseLevel(0.0)))["seeds"]["0"]
+    assert "none" in read_json(result_file(recipe, 0.0))["seeds"]["0"]
 
 
 def test_levels_begin_with_the_clean_one():
     recipe = small_recipe("equilibrium.levels=[0.3, 0.1]")
-    assert [level.epsilon for level in levels_of(recipe)] == [0.0, 0.1, 0.3]
-    assert EquilibriumFolder.of(recipe).root.name == "messages-equilibrium"
+    assert levels_of(recipe) == [0.0, 0.1, 0.3]
+    assert sweep_folder(recipe).root.name == "messages-equilibrium"
 
 
 def test_rates_in_the_recipe_are_an_error(tmp_path):

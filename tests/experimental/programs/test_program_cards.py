@@ -24,9 +24,9 @@ def verdict():
     return GroundTruth(correct=False, answer=WRONG, outcome="PROOF_INVALID", flaw=None, knows_flaws=False)
 
 
-def test_a_program_is_highlighted_and_its_verdict_hidden(hidden):
+def test_a_program_is_shown_and_its_verdict_hidden(hidden):
     page = render("solution", role="sneaky", solution=hidden)
-    assert '<span class="kw">return</span>' in page
+    assert "return x + 2" in page
     for part in ("Certificate", "<del>", "tests passed", "Similarity", "Incorrect"):
         assert part not in page
 

@@ -11,12 +11,12 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.experimental.attacks.attack_job import Workforce, run_attacks
+from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import DRIVER, PROCESSES, branch_off, differing, play_in_process
 
 RECIPE = {
@@ -119,7 +119,7 @@ def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_p
 def test_an_attack_on_a_verifier_of_programs_has_steps_to_exploit(whole, tmp_path):
     verifier = attacked_verifier(JudgedRun.open(whole.root).round(0))
     settings = AttackSettings(rewards=["gated_multiplicative", "src"], seeds=[0], max_steps=2, num_problems=4)
-    run_attacks([verifier], settings, tmp_path, Workforce(1))
+    run_attacks([verifier], settings, tmp_path, num_workers=1)
     results = [AttackResult.read(tmp_path / attack.name) for attack in verifier.attacks(settings)]
     assert [result.attack.reward for result in results] == ["gated_multiplicative", "src"]
     for result in results:

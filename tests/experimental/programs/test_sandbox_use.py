@@ -9,8 +9,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import GameTracker, PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.play import take_use
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 
 
 class KeptValues:

@@ -65,7 +65,7 @@ def test_a_sandbox_that_failed_is_named(render):
 
 def test_the_page_has_program_difference_input_and_both_outputs(render):
     page = render(ROW, HONEST)
-    assert '<span class="kw">def</span>' in page
+    assert "def f(xs):" in page
     assert "100 % of the visible and 75 % of the hidden tests passed" in page
     for text in ("<pre>[[4]]</pre>", "<pre>0</pre>", "<pre>4</pre>", "<del>- ", "<ins>+ "):
         assert text in page

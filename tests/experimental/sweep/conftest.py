@@ -9,7 +9,7 @@ import torch
 
 from pvg_hf import load_recipe
 from pvg_hf.experimental.sweep import run_sweep
-from pvg_hf.experimental.sweep.cells import SweepFolder
+from pvg_hf.run.jobs import JobFolder
 from tests.support.run_fixtures import draw_rows, make_run, rounds_data, run_template, task
 
 __all__ = ["draw_rows", "make_run", "rounds_data", "run_template", "task"]
@@ -39,6 +39,6 @@ def make_sweep(make_recipe) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def swept(tmp_path_factory, make_sweep) -> SweepFolder:
+def swept(tmp_path_factory, make_sweep) -> JobFolder:
     """A finished sweep. Tests read it and never write to it."""
     return run_sweep(load_recipe(make_sweep(tmp_path_factory.mktemp("swept"))), num_workers=1)

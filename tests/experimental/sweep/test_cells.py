@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
-from pvg_hf.experimental.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, pool_recipe, sweep_folder
+from pvg_hf.experimental.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, pool_recipe, pool_run
 
 LEVELS = {"levels": [0, 0.2], "seeds": [3, 1]}
 
@@ -69,7 +69,7 @@ def test_a_level_that_makes_labels_uninformative_is_refused():
 def test_solutions_and_players_are_made_once_for_each_seed():
     recipe = _recipe(verifier={"scratch": {}}, noise={"applies_to": "both"})
     minted, played = pool_recipe(recipe, 3), cell_recipe(recipe, Cell(3, 0.2, "none"))
-    run = sweep_folder(recipe).pool(3)
+    run = pool_run(recipe, 3)
     assert (minted.seed, minted.noise.is_for_prover, minted.sweep) == (3, False, None)
     assert f"{minted.output_dir}/{minted.name}" == str(run.root)
     assert played.bootstrap.import_from == str(run.pool(-1) / "base.parquet")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,18 +14,18 @@ from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.sweep import describe_sweep, run_sweep
-from pvg_hf.experimental.sweep.cells import Cell, SweepFolder
+from pvg_hf.experimental.sweep.cells import Cell
 from pvg_hf.experimental.sweep.measures import MEASURES
-from pvg_hf.experimental.sweep.runner import CellsFailedError
-from pvg_hf.run.folder import RunFolder
-from tests.support.cell_work import one_thread
+from pvg_hf.run.jobs import JobFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import play_in_process
+from tests.support.job_work import one_thread
 
 VERIFIER_MEASURES = ["pair_accuracy", "auc", "clean_loss", "parameter_distance"]
 CLEAN, NOISY = Cell(0, 0.0, "none"), Cell(0, 0.2, "none")
 
 
-def _figures(folder: SweepFolder) -> dict[str, dict]:
+def _figures(folder: JobFolder) -> dict[str, dict]:
     return {path.stem: read_json(path)["figures"] for path in (folder.root / "cells").glob("*.json")}
 
 
@@ -42,13 +41,13 @@ def test_all_cells_learn_from_the_solutions_that_were_minted_once(swept):
     def texts(run: RunFolder, column: str) -> list:
         return pd.read_parquet(run.pool(-1) / "base.parquet")[column].tolist()
 
-    minted = texts(swept.pool(0), "solution")
+    minted = texts(swept.run("seed-0-pool"), "solution")
     for cell in (CLEAN, NOISY):
-        assert texts(swept.run(cell), "solution") == minted
-    correct = texts(swept.run(CLEAN), "correct")
-    assert texts(swept.run(NOISY), "correct") == correct
-    assert texts(swept.run(CLEAN), "label") == correct
-    assert texts(swept.run(NOISY), "label") != correct
+        assert texts(swept.run(cell.name), "solution") == minted
+    correct = texts(swept.run(CLEAN.name), "correct")
+    assert texts(swept.run(NOISY.name), "correct") == correct
+    assert texts(swept.run(CLEAN.name), "label") == correct
+    assert texts(swept.run(NOISY.name), "label") != correct
 
 
 def test_tables_have_the_cells_and_their_change_from_the_clean_one(swept):
@@ -85,45 +84,33 @@ def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository
     moment = {"event": "os.rename", "pattern": r"cells/seed-0-level-0.2-\w+\.json'", "count": 1}
     code = play_in_process({**script, "signal": "SIGKILL", "moment": moment}, log)
     assert code == -signal.SIGKILL, log.read_text()
-    folder = SweepFolder(tmp_path / "levels")
+    folder = JobFolder(tmp_path / "levels")
     assert [path.name for path in (folder.root / "cells").glob("[!.]*.json")] == [f"{CLEAN.name}.json"]
-    before = folder.result(CLEAN).stat().st_mtime_ns
+    before = folder.result(CLEAN.name).stat().st_mtime_ns
     code = play_in_process(script, log)
     assert code == 0, log.read_text()
-    assert folder.result(CLEAN).stat().st_mtime_ns == before
+    assert folder.result(CLEAN.name).stat().st_mtime_ns == before
     assert _figures(folder) == _figures(swept)
 
 
 @pytest.mark.slow
 def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository, tmp_path):
-    folder, forward = SweepFolder(tmp_path / "levels"), Cell(0, 0.2, "forward")
+    folder, forward = JobFolder(tmp_path / "levels"), Cell(0, 0.2, "forward")
     shutil.copytree(swept.root, folder.root)
     for cell in (NOISY, forward):
-        folder.result(cell).unlink()
-    shutil.rmtree(folder.run(NOISY).root)
-    played = folder.run(forward).read_recipe()  # of a run that was begun otherwise than the sweep would
-    folder.run(forward).write_recipe(replace(played, verifier=replace(played.verifier, max_steps=9)))
+        folder.result(cell.name).unlink()
+    shutil.rmtree(folder.run(NOISY.name).root)
+    played = folder.run(forward.name).read_recipe()  # of a run that was begun otherwise than the sweep would
+    folder.run(forward.name).write_recipe(replace(played, verifier=replace(played.verifier, max_steps=9)))
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
     script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}
     assert play_in_process(script, log) == 2, log.read_text()
-    assert "1 of 3 cells have no result:\n- seed 0, level 0.2, forward: " in log.read_text()
+    assert "1 of 3 jobs have no result:\n- seed 0, level 0.2, forward: " in log.read_text()
     assert "verifier.max_steps" in log.read_text()
     finished = {name: figures for name, figures in _figures(swept).items() if name != forward.name}
     assert _figures(folder) == finished
     assert len(pd.read_csv(folder.root / "cells.csv")) == len(pd.read_csv(swept.root / "cells.csv")) - 1
-
-
-def test_an_error_that_cells_share_is_shown_once():
-    no_reference, other = ValueError("nothing to learn from"), ValueError("out of reach")
-    error = CellsFailedError(
-        {CLEAN: no_reference, NOISY: no_reference, Cell(1, 0.2, "none"): other}, 9, SweepFolder(Path("levels"))
-    )
-    assert str(error).splitlines()[:3] == [
-        "3 of 9 cells have no result:",
-        "- seed 0, level 0, none; seed 0, level 0.2, none: nothing to learn from",
-        "- seed 1, level 0.2, none: out of reach",
-    ]
 
 
 @pytest.mark.slow
@@ -139,7 +126,7 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# levels\n")
     assert "3/3" in done.stderr
-    mine, theirs = _figures(SweepFolder(tmp_path / "levels")), _figures(swept)
+    mine, theirs = _figures(JobFolder(tmp_path / "levels")), _figures(swept)
     assert mine.keys() == theirs.keys()
     for name, figures in mine.items():
         assert figures["auc"]["n"] == theirs[name]["auc"]["n"]
@@ -153,7 +140,7 @@ def test_cells_can_be_whole_games_on_any_executor(make_sweep, tmp_path):
         folder = run_sweep(load_recipe(make_sweep(tmp_path, sweep=sweep, num_rounds=1)), executor=executor)
     figures = _figures(folder)[CLEAN.name]
     assert figures.keys() == {*MEASURES, "base_helpful_accuracy"}
-    told = read_json(folder.run(CLEAN).evaluation(0) / "metrics.json")
+    told = read_json(folder.run(CLEAN.name).evaluation(0) / "metrics.json")
     assert figures["helpful_accuracy"] == told["round/accuracy/helpful"]
     assert figures["prover_success"] == told["round/exploit_rate"]
 

@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.game.phases.evaluate import _summarize
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
 
 

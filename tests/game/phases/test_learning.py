@@ -12,7 +12,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey
 from tests.support.game_runs import branch_off, bytes_of
 
 

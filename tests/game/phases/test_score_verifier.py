@@ -20,8 +20,7 @@ from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training_data import training_proofs
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer

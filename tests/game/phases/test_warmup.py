@@ -8,7 +8,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.phases.warmup import _references
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import differing, play_in_process
 
 SCRATCH = {

@@ -8,11 +8,11 @@ import pytest
 
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[4]
 
 
 def attack(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "tools/attack_sandbox.py", *arguments]
+    command = [sys.executable, "-m", "tools.attack_sandbox", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=200, check=False)
 
 

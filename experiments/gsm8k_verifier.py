@@ -2,7 +2,7 @@
 Train a verifier from scratch on real GSM8K solutions to half of the problems, and judge it on the other half beside
 baselines that check nothing.
 
-    python experiments/commands/gsm8k_verifier.py "$PVG_GSM8K_DIR" --output build/gsm8k-verifier.json
+    python -m experiments.gsm8k_verifier "$PVG_GSM8K_DIR" --output build/gsm8k-verifier.json
 
 The folder holds `train.jsonl` and `model_solutions.jsonl` (problem_id, question, solution, is_correct). Nothing is
 downloaded: a small language model reads the problems and solutions of `train.jsonl` first, and the verifier starts
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from pvg_hf.game.cli import run_command
-from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 ARCHITECTURE = {
     "hidden_size": 128,

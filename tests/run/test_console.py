@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.console import ScriptParser, _make_handler, shows_progress
+from pvg_hf.run.console import ScriptParser, _make_handler, shows_progress
 from pvg_hf.run.environment import has_default_threads, is_by_accelerate, launcher, launcher_for, script_line
 
 
@@ -164,7 +164,7 @@ def test_the_single_thread_set_by_the_launcher_is_detected(environment, expected
 
 def test_a_closed_pipe_is_not_an_error(repository):
     """`| head -1` closes the pipe after its first line."""
-    program = "from pvg_hf.game.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
+    program = "from pvg_hf.run.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
     reading, writing = os.pipe()
     process = subprocess.Popen([sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, cwd=repository)
     os.close(writing)
@@ -180,7 +180,7 @@ def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
     program = "; ".join(
         (
             "import os, signal",
-            "from pvg_hf.game.console import quiet_libraries",
+            "from pvg_hf.run.console import quiet_libraries",
             "quiet_libraries()",
             "import pvg_hf.game.play",
             "print(pvg_hf.game.play.play.__name__, flush=True)",
@@ -202,7 +202,7 @@ def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
 @pytest.mark.skipif(find_spec("wandb") is None, reason="is about wandb")
 def test_wandb_can_still_be_imported(repository):
     program = (
-        "from pvg_hf.game.console import quiet_libraries; quiet_libraries(); import wandb; print(callable(wandb.init))"
+        "from pvg_hf.run.console import quiet_libraries; quiet_libraries(); import wandb; print(callable(wandb.init))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr

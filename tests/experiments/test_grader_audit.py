@@ -9,8 +9,17 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.audit import TRANSFORMS, AuditVerdict, Stated, Transform, audit_grader
-from experiments.grader_audit import audit_figures, family_table, finding_table, tabulate_trials
+from experiments.grader_audit import (
+    TRANSFORMS,
+    AuditVerdict,
+    Stated,
+    Transform,
+    audit_figures,
+    audit_grader,
+    family_table,
+    finding_table,
+    tabulate_trials,
+)
 from pvg_hf import load_task
 from pvg_hf.tasks import Grade, Task
 
@@ -164,7 +173,7 @@ def test_a_number_in_the_place_of_a_fraction_is_drawn_by_seed():
     assert [trial.text for trial in audit_grader(Halves(), transforms=[plain], seed=1)] != [right.text, wrong.text]
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "decimal_chain_sum"])
+@pytest.mark.parametrize("name", ["arithmetic", "experiments.decimal_chain_sum:DecimalChainSumTask"])
 def test_the_built_in_graders_give_the_certified_verdicts(name):
     table = tabulate_trials(audit_grader(load_task(name, num_train=1, num_test=3)))
     assert not table["is_violation"].any(), finding_table(table)

@@ -4,8 +4,8 @@ import pytest
 
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import staged
+from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import staged
 
 ONE, TWO = b'{"event": "alert"}\n', b'{"event": "continued"}\n'
 
