@@ -28,7 +28,7 @@ from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer, ProverGRPOConfig, Prov
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.tasks import PromptBuilder
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 
 STEPS = 8
 NUM_LEFT_OUT = 2

@@ -33,8 +33,8 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
+from pvg_hf.game.phases.evaluate import read_test_rows
 from pvg_hf.game.play import play
-from pvg_hf.game.pool_scores import read_test_rows
 from pvg_hf.models.score_head import has_trained_head
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput

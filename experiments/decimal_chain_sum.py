@@ -9,9 +9,8 @@ from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
-from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.base import Grade, Problem, Split, Task
 from pvg_hf.tasks.drawn_problems import draw_problems
-from pvg_hf.tasks.grade import Grade
 
 _QUESTION = "State the final answer to the following arithmetic problem: {expression} ="
 

@@ -28,9 +28,8 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.run.console import ScriptParser
 from pvg_hf.run.layout import RunFolder, pool_test_file
-from pvg_hf.sampling.graded_solutions import sample_solutions
-from pvg_hf.tasks.base import Problem, Split, Task, read_problems
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.sampling.sampler import sample_solutions
+from pvg_hf.tasks.base import Grade, Problem, Split, Task, read_problems
 from pvg_hf.tasks.json_rows import iterate_json_rows
 from pvg_hf.tasks.registry import load_task
 

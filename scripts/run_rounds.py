@@ -28,7 +28,7 @@ from pvg_hf.run.layout import choose_phases
 from pvg_hf.run.resume import extended_recipe
 
 if TYPE_CHECKING:
-    from pvg_hf.game.callbacks import GameCallback
+    from pvg_hf.game.context import GameCallback
 
 
 def main() -> int:

@@ -15,8 +15,7 @@ from pvg_hf.app.index import pool_files
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DIGESTS, check_file
-from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.game.publish import run_on_main_process
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement, published_recipe

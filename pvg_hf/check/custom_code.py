@@ -14,8 +14,15 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems, load_recipe_task
 from pvg_hf.data.schema import solution_features
 from pvg_hf.rewards import load_reward
-from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
-from pvg_hf.tasks.grade import SHOWN
+from pvg_hf.tasks.base import (
+    PROBLEM_COLUMNS,
+    SHOWN,
+    Task,
+    check_values,
+    grade_solution,
+    is_custom,
+    read_problems,
+)
 from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS, refuse_taken_columns
 from pvg_hf.trainers.prover.stopping import StopRule, rehearse
 from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method

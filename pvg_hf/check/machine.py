@@ -22,7 +22,7 @@ from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.environment import script_line
 from pvg_hf.run.layout import RunFolder, unfinished
-from pvg_hf.sampling.engine_choice import EngineChoice, choose_generation
+from pvg_hf.sampling.engines import EngineChoice, choose_generation
 
 
 def existing_folder(recipe: Recipe) -> Path:

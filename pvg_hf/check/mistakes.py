@@ -18,7 +18,6 @@ from pvg_hf.check.trainer_settings import (
     check_num_prompts,
     check_prover_trainer,
 )
-from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.core.hub_access import find_dataset_refusal
@@ -117,7 +116,7 @@ def _check_settings(
     if problems is not None:
         yield from refusals("`task`", partial(problems.for_round, recipe))
         yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
-        yield from VERIFIER_CHECKS[recipe.verifier.kind].check_task(recipe, problems.task)
+        yield from recipe.verifier.implementation().check_task(recipe, problems.task)
     yield from _check_noise_and_trainers(recipe, round_index, problems, hardware)
 
 
@@ -140,8 +139,8 @@ def _check_noise_and_trainers(
         return
     yield from check_corrections(recipe, assumed)
     caused = label_rates(recipe, round_index, "verifier", parts["verifier"])
-    checks = VERIFIER_CHECKS[recipe.verifier.kind]
-    yield from checks.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
+    kind = recipe.verifier.implementation()
+    yield from kind.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
 
 
 def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
@@ -208,7 +207,7 @@ def _check_sequence(recipe: Recipe, of_round: Recipe, round_index: int, refused:
 def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
     """List settings of a round that do not fit the weights of the previous round from which it starts."""
     is_same_kind = now.verifier.kind == before.verifier.kind
-    fits = is_same_kind and VERIFIER_CHECKS[now.verifier.kind].can_continue(now.verifier, before.verifier)
+    fits = is_same_kind and now.verifier.implementation().can_continue(now.verifier, before.verifier)
     if now.verifier.init != "full" and not fits:
         yield (
             f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "

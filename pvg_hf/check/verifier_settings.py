@@ -139,10 +139,3 @@ def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:
     source = resolve_model(config.model, "verifier")
     is_here = Path(source).is_dir()  # prompts stored with a model on the Hub are downloaded by the training
     score_arguments(config, run, config.score_settings.prompts_for(source if is_here else ""))
-
-
-VERIFIER_CHECKS: dict[str, VerifierChecks] = {
-    "bradley_terry": PairChecks(),
-    "likelihood": LikelihoodChecks(),
-    "score": ScoreChecks(),
-}

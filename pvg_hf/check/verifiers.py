@@ -131,13 +131,6 @@ class ScoreCosts:
         return _analysing(amounts, size, num_new, score.label_analyses * (1 + score.label_checks))
 
 
-VERIFIER_COSTS: dict[str, VerifierCosts] = {
-    "bradley_terry": PairCosts(),
-    "likelihood": LikelihoodCosts(),
-    "score": ScoreCosts(),
-}
-
-
 def describe_micro_batch(config: PlayerConfig) -> str:
     """Describe how the rows of a step are divided, if a number says so: a recipe's, or what `auto` is on a GPU."""
     if not isinstance(config.micro_batch_size, int):
@@ -146,7 +139,7 @@ def describe_micro_batch(config: PlayerConfig) -> str:
 
 
 def verifier_costs(recipe: Recipe) -> VerifierCosts:
-    return VERIFIER_COSTS[recipe.verifier.kind]
+    return recipe.verifier.implementation()
 
 
 def _analysis_length(amounts: Amounts) -> Length:

@@ -1,6 +1,7 @@
 """Recipe sections of the players: their models, their training, and corrections for label noise."""
 
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -428,6 +429,11 @@ class VerifierTraits:
             Whether its scores are in [0, 1].
         scores_by_likelihood (`bool`, defaults to `False`):
             Whether its score is the mean log-probability of a solution's tokens.
+        implementation (`str`):
+            Import path of the class with everything else that pvg_hf asks of the kind: a `VerifierKind`, see
+            `pvg_hf/game/phases/verifier.py`.
+        card (`str`), pipeline (`str`):
+            Template of its model card, in `pvg_hf/hub/cards`, and the task under which the Hub lists it.
         sections (`dict[str, type]`, *optional*):
             Sections of `verifier` that only this kind has, by name.
     """
@@ -435,19 +441,42 @@ class VerifierTraits:
     has_score_head: bool
     learns_from_pairs: bool
     has_bounded_scores: bool
+    implementation: str
+    card: str
+    pipeline: str
     scores_by_likelihood: bool = False
     sections: dict[str, type] = field(default_factory=dict)
 
 
-VERIFIER_TRAITS = {
-    "bradley_terry": VerifierTraits(has_score_head=True, learns_from_pairs=True, has_bounded_scores=False),
+VERIFIER_KINDS = {
+    "bradley_terry": VerifierTraits(
+        has_score_head=True,
+        learns_from_pairs=True,
+        has_bounded_scores=False,
+        implementation="pvg_hf.game.phases.verifier:PairVerifier",
+        card="verifier.md.jinja",
+        pipeline="text-classification",
+    ),
     "likelihood": VerifierTraits(
-        has_score_head=False, learns_from_pairs=True, has_bounded_scores=False, scores_by_likelihood=True
+        has_score_head=False,
+        learns_from_pairs=True,
+        has_bounded_scores=False,
+        scores_by_likelihood=True,
+        implementation="pvg_hf.game.phases.verifier:LikelihoodVerifier",
+        card="verifier.md.jinja",
+        pipeline="text-generation",
     ),
     "score": VerifierTraits(
-        has_score_head=False, learns_from_pairs=False, has_bounded_scores=True, sections={"score": ScoreConfig}
+        has_score_head=False,
+        learns_from_pairs=False,
+        has_bounded_scores=True,
+        implementation="pvg_hf.game.phases.verifier:ScoreVerifier",
+        card="score-verifier.md.jinja",
+        pipeline="text-generation",
+        sections={"score": ScoreConfig},
     ),
 }
+"""The kinds of verifiers, by the value of `verifier.kind`."""
 
 
 @f.section
@@ -543,7 +572,12 @@ class VerifierConfig(PlayerConfig):
     @property
     def traits(self) -> VerifierTraits:
         """Traits of the verifier's kind."""
-        return VERIFIER_TRAITS[self.kind]
+        return VERIFIER_KINDS[self.kind]
+
+    def implementation(self) -> Any:
+        """Import the class of the verifier's kind, and return an instance."""
+        module, _, name = self.traits.implementation.partition(":")
+        return getattr(import_module(module), name)()
 
     @property
     def score_settings(self) -> ScoreConfig:

@@ -19,9 +19,9 @@ from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.schema import final_grade, make_solution
+from pvg_hf.data.schema import make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
-from pvg_hf.tasks.base import Task, grade_solutions
+from pvg_hf.tasks.base import Task, final_grade, grade_solutions
 from pvg_hf.tasks.json_rows import parse_json_row
 
 logger = logging.getLogger(__name__)
@@ -207,8 +207,6 @@ def import_solutions(
             A `.jsonl` or `.parquet` file, or the id of a dataset on the Hub, or a folder; the latter two are streamed.
         task ([`~pvg_hf.tasks.base.Task`]):
             The task, which grades the solutions.
-        problems (`Mapping[str, Dataset]`):
-            The split (see [`~pvg_hf.data.split.split_problems`]).
         columns (`Mapping[str, str]`, *optional*):
             The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.

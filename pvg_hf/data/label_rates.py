@@ -20,10 +20,6 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
     Return `(rho0, rho1)` of the labels that a player sees in a round, abstentions excluded.
 
     Args:
-        recipe ([`Recipe`]):
-            The recipe with the round's overrides.
-        round_index (`int`):
-            The round, from 0.
         player (`str`):
             `verifier`, or `prover`, whose reward uses labels.
         problems (`Iterable[Mapping]`):

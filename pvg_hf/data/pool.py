@@ -60,8 +60,6 @@ def iterate_pool(
     Stream the rows of Parquet files, in the order of the files, at most `ROW_GROUP_SIZE` rows at a time.
 
     Args:
-        paths (`str`, `PathLike` or a sequence of them):
-            The files.
         columns (`Sequence[str]`, *optional*):
             Columns to read, in this order; all by default.
 

@@ -20,12 +20,8 @@ class GameProblems:
     The task of a game, its problems in parts, and the prompts of its roles.
 
     Args:
-        task ([`Task`]):
-            The task.
         parts (`dict[str, Dataset]`):
             The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
-        prompts ([`PromptBuilder`]):
-            Builds the prompt of a problem and a role.
         honest (`Mapping[str, str]`, *optional*):
             Solutions by problem that a sneaky prompt shows in place of the reference.
     """
@@ -62,10 +58,6 @@ class GameProblems:
     def for_round(self, recipe: Recipe) -> "GameProblems":
         """
         Return the same problems with the prompts of a round.
-
-        Args:
-            recipe ([`~pvg_hf.config.Recipe`]):
-                Recipe with the round's overrides applied.
 
         Raises:
             ValueError: if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.

@@ -86,12 +86,6 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
     """
     Check a dataset of proofs.
 
-    Args:
-        dataset ([`~datasets.Dataset`]):
-            Dataset with `problem`, `proof` and `score`.
-        needs_scores (`bool`, defaults to `False`):
-            Whether at least one row must have a score.
-
     Raises:
         ValueError: for another type than a dataset, missing columns, problems or proofs that are not texts, scores
             other than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.

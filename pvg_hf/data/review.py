@@ -19,10 +19,6 @@ class ReviewItem:
     A proof to be scored by a person.
 
     Args:
-        key (`str`):
-            Identifies the proof.
-        problem (`str`), proof (`str`):
-            The texts.
         analyses (`Sequence[CheckedAnalysis]`):
             Analyses by the verifiers, as information for the person.
     """
@@ -57,8 +53,6 @@ def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, f
     item.
 
     Args:
-        path (`Path`):
-            The file to replace.
         items (`Iterable[ReviewItem]`):
             Proofs to be scored, including those that people have scored already.
         scores (`Mapping[str, float]`):

@@ -1,15 +1,13 @@
 """Columns of the pool, outcomes of solutions, and names of their sources."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from datasets import Features, Value
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.tasks.base import Problem, Task
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, Task, final_grade, outcome_of
 
 # `correct` and `outcome` are the truth; `label`, `feedback` and `is_noise_flagged` describe what players are shown.
 SOLUTION_COLUMNS: dict[str, Value] = {
@@ -64,34 +62,6 @@ def describe_outcomes(counts: Mapping[str, int]) -> str:
     )
 
 
-def final_grade(grade: Grade, is_truncated: bool) -> Grade:
-    """
-    Return the grade after taking truncation into account: a truncated text has no final answer and is not correct.
-
-    The answer that it states may be the beginning of another one (`#### 1` of `#### 18`).
-    """
-    return replace(grade, answer=None, correct=False) if is_truncated else grade
-
-
-def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
-    """
-    Return the outcome of a graded solution, by the first rule that applies.
-
-    Args:
-        grade ([`~pvg_hf.tasks.grade.Grade`]):
-            The task's grade of the text.
-        is_truncated (`bool`):
-            Whether the text was truncated at the prover's length limit.
-    """
-    if is_truncated:
-        return Outcome.TRUNCATED
-    if grade.answer is None:
-        return Outcome.NO_ANSWER
-    if grade.certified is False or grade.abstains:
-        return Outcome.UNCERTIFIED
-    return Outcome.VERIFIED if grade.correct else Outcome.PROOF_INVALID
-
-
 def solution_features(task: Task) -> Features:
     """
     Return the columns of a task's pool: the common ones, then the task's `columns`, then its `detail_columns`.
@@ -137,7 +107,7 @@ def make_solution(
             The part of the split that contains the problem.
         role ([`~pvg_hf.core.roles.Role`]), round_index (`int`), prover (`str`):
             Writer of the solution: its role, round (-1 = before the first) and name.
-        solution (`str`), grade ([`~pvg_hf.tasks.grade.Grade`]):
+        solution (`str`), grade ([`~pvg_hf.tasks.base.Grade`]):
             The whole text and its grade without label noise; the row contains the task's `solution_in` the text, and the
             [`final_grade`].
         label (`int`, *optional*):

@@ -38,8 +38,6 @@ def split_problems(
             Problems to split, with `problem_id` (unique), `problem` and `reference`.
         test ([`~datasets.Dataset`], *optional*):
             The task's own test split, which becomes the part `test` unchanged; `None` if the task has none.
-        seed (`int`):
-            Seed of the recipe.
         verifier_share (`float`, defaults to 0.5):
             Share of the game's problems for the verifier, in (0, 1); the prover gets the others.
         heldout_share (`float`, defaults to 0.1):

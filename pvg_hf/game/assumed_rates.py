@@ -10,7 +10,7 @@ from pvg_hf.config.noise_section import NoiseConfig
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
 from pvg_hf.data.mixture import weights_for
-from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.data.pairs.choose import read_candidates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
@@ -25,8 +25,6 @@ class NoiseScheduleCallback(TrainerCallback):
     Sets a trainer's noise rates in each step by a schedule.
 
     Args:
-        noise ([`~pvg_hf.config.noise_section.NoiseConfig`]):
-            Noise with a schedule over steps.
         sets_injected (`bool`):
             Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without soft labels.
         sets_assumed (`bool`):

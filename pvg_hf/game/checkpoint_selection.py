@@ -16,19 +16,17 @@ from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, read_
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
-from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
-from pvg_hf.game.callbacks import StepFigures
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import sample_everywhere, strip_evaluation
+from pvg_hf.game.minting import sample_everywhere
+from pvg_hf.game.training import StepFigures
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import grade_samples
-from pvg_hf.sampling.sampler import DISTRIBUTION
+from pvg_hf.sampling.sampler import DISTRIBUTION, grade_samples
 from pvg_hf.sampling.static_sampler import StaticSampler
-from pvg_hf.scoring import VerifierScorer
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, outcome_of
 from pvg_hf.trainers.common.distributed import ready_to_sample
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
@@ -48,40 +46,24 @@ class BestHelpfulCallback(StepFigures):
     verifier's score if the solution is correct, else -2.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
-        scorer ([`VerifierScorer`]):
-            The round's verifier.
-        output (`Path`):
-            Folder of the best checkpoint.
+        trainer ([`ProverGRPOTrainer`]):
+            The trainer of the prover that is evaluated, with the round's verifier as its scorer.
         is_over (`Callable`):
             Whether a rule ends the phase at the current step.
-        labels ([`LabelSource`], *optional*):
-            Labels of the solutions that the reward reads; clean ones by default.
     """
 
     def __init__(
-        self,
-        context: PhaseContext,
-        scorer: VerifierScorer,
-        output: Path,
-        is_over: Callable[[], bool],
-        labels: LabelSource | None = None,
+        self, context: PhaseContext, trainer: ProverGRPOTrainer, output: Path, *, is_over: Callable[[], bool]
     ):
         self.context = context
-        self.scorer = scorer
+        self.trainer = trainer
         self.output = output
         self.is_over = is_over
-        self.labels = labels
+        is_noisy = context.recipe.noise.is_for_prover
+        self.labels = LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
         self.best = float("-inf")
         self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
-        self.trainer: ProverGRPOTrainer | None = None
         self._sampler: Sampler | None = None
-
-    def attach(self, trainer: ProverGRPOTrainer) -> None:
-        """Add this callback to the trainer of the prover that it evaluates."""
-        self.trainer = trainer
-        trainer.add_callback(self)
 
     def on_train_begin(self, args, state, control, **kwargs):
         for entry in state.log_history:  # steps before the checkpoint that training resumes from
@@ -166,10 +148,6 @@ class BestHelpfulCallback(StepFigures):
                 make_rng=partial(derive_rng, seed),
                 num_samples=config.eval_samples,
             )
-        written = [
-            [strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer) for sample in samples]
-            for samples in written
-        ]
         task = self.context.problems.task
         graded = [grade for grades in grade_samples(task, problems, written) for grade in grades]
         # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
@@ -219,7 +197,9 @@ class BestHelpfulCallback(StepFigures):
     def _figures(
         self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade], labels: list[int | None]
     ) -> dict[str, float]:
-        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
+        scores = torch.tensor(
+            self.trainer.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows])
+        )
         correct = torch.tensor([grade.correct for grade in graded])
         outcomes = [outcome_of(grade, sample.is_truncated) for grade, (_, sample) in zip(graded, rows, strict=True)]
         judged = torch.tensor([outcome not in FAILED_OUTCOMES for outcome in outcomes])

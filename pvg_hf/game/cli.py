@@ -16,7 +16,7 @@ from pvg_hf.run.jobs import JobsFailedError
 from pvg_hf.run.layout import RunFolder
 
 if TYPE_CHECKING:
-    from pvg_hf.game.callbacks import GameCallback
+    from pvg_hf.game.context import GameCallback
 
 logger = logging.getLogger(__name__)
 

@@ -55,12 +55,6 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     """
     Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
 
-    Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
-        pairs ([`~datasets.Dataset`]):
-            Held-out pairs of the mixture.
-
     Raises:
         ValueError: if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
     """

@@ -1,33 +1,120 @@
-"""The prover's own correct solutions, which sneaky prompts show with `task.honest_source: prover`."""
+"""Helpful solutions for the training of the sneaky role: those that it is compared with, and those that its prompts show."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import outcome_of
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import sample_everywhere, strip_evaluation
+from pvg_hf.game.labels import LabelSource
+from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import grade_samples
-from pvg_hf.tasks import Task
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.sampling.sampler import grade_samples
+from pvg_hf.tasks.base import Grade, Task, grade_solutions, outcome_of
+
+
+@dataclass(frozen=True)
+class HonestSide:
+    """
+    Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
+
+    Args:
+        deciding (`Mapping[str, float]`):
+            By the labels that `stopping.labels` names, for the stop rule and the watchdogs; empty if there was no such solution.
+        clean (`Mapping[str, float]`):
+            By the truth, for what is reported.
+    """
+
+    deciding: Mapping[str, float] = field(default_factory=dict)
+    clean: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_metrics(cls, metrics: Sequence[Mapping[str, Any]], labels: str) -> "HonestSide":
+        """Last held-out figures of a trained helpful role, from the lines of its metrics; `labels` as in `stopping.labels`."""
+        clean, observed = "prover/heldout/score_correct", "prover/heldout/score_observed_correct"
+        return cls(*(_last_score(metrics, key) for key in (clean if labels == "clean" else observed, clean)))
+
+    @classmethod
+    @spending(EVALUATING)
+    def measure(cls, context: PhaseContext) -> "HonestSide":
+        """
+        Mean score of correct helpful solutions to the prover's held-out problems, if the helpful role is not trained.
+
+        The solutions are references if `data.correct_source` is `dataset`, and else by the base prover in the helpful role.
+        """
+        number, task = context.recipe.prover.eval_problems, context.problems.task
+        problems = context.problems.parts["prover_heldout"].to_list()[:number]
+        if context.recipe.data.correct_source == "dataset":
+            written, labels = [(problem["reference"], False) for problem in problems], None
+        else:
+            written = _base_solutions(context, problems)
+            is_noisy = context.recipe.noise.is_for_prover
+            labels = LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
+        rows = [_graded_row(task, problem, *solution) for problem, solution in zip(problems, written, strict=True)]
+        clean = observed = [row["correct"] for row in rows]
+        if labels is not None:
+            observed = labels.observed(rows, 0)
+            labels.close()
+        scorer = context.players.scorer(context.round_index)
+        with context.stop.sharing():
+            scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
+        side = cls(*(_mean_score(rows, scores, known) for known in (observed, clean)))
+        if not side.deciding:
+            context.alert(
+                "no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured."
+            )
+        return side
+
+
+def _last_score(metrics: Sequence[Mapping[str, Any]], key: str) -> dict[str, float]:
+    score = next((line[key] for line in reversed(metrics) if key in line), None)
+    return {} if score is None else {"score/helpful_correct": score}
+
+
+def _mean_score(
+    rows: Sequence[Mapping[str, Any]], scores: Sequence[float], labels: Sequence[int | bool | None]
+) -> dict[str, float]:
+    found = [
+        score
+        for row, score, label in zip(rows, scores, labels, strict=True)
+        if label and row["outcome"] not in FAILED_OUTCOMES
+    ]
+    return {"score/helpful_correct": sum(found) / len(found)} if found else {}
+
+
+def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:
+    [grade] = grade_solutions(task, [(problem, text)])
+    outcome = outcome_of(grade, is_truncated)
+    solution = task.solution_in(text)
+    return {**problem, "solution": solution, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
+
+
+def _base_solutions(context: PhaseContext, problems: list[dict[str, Any]]) -> list[tuple[str, bool]]:
+    """Texts of helpful solutions by the base prover, and whether each was cut."""
+    seed = context.seed("honest")
+    written = sample_everywhere(
+        context,
+        context.players.base_sampler(),
+        problems,
+        Role.HELPFUL,
+        make_rng=lambda problem_id, number: derive_rng(seed, problem_id),
+        num_samples=1,
+    )
+    return [(sample.text, sample.is_truncated) for (sample,) in written]
 
 
 def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) -> dict[str, str]:
     """
     Let a prover write `mint.solutions_per_problem` helpful solutions to each problem of a part, and choose the first correct one.
 
-    Args:
-        context ([`PhaseContext`]):
-            The phase, from which the draws are seeded. All processes must call this.
-        part (`str`):
-            Part of the split.
-        sampler ([`~pvg_hf.sampling.Sampler`]):
-            The prover.
+    Sneaky prompts show them with `task.honest_source: prover`. All processes must call this.
 
     Returns:
         `dict[str, str]`: texts by problem, as [`~pvg_hf.tasks.Task.shown_solution`] returns them; problems without a correct
@@ -37,11 +124,8 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
     seed = context.seed("honest solutions")
 
     def choose(indices: list[int], samples: list[list[Sample]]) -> list[str | None]:
-        written = [
-            [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
-        ]
-        grades = grade_samples(task, [problems[i] for i in indices], written)
-        return [_first_correct(task, *drawn) for drawn in zip(written, grades, strict=True)]
+        grades = grade_samples(task, [problems[i] for i in indices], samples)
+        return [_first_correct(task, *drawn) for drawn in zip(samples, grades, strict=True)]
 
     found = sample_everywhere(
         context,
@@ -64,11 +148,7 @@ def _first_correct(task: Task, samples: Sequence[Sample], grades: Sequence[Grade
 
 
 def minted_honest_solutions(context: PhaseContext, pools: Sequence[Path]) -> dict[str, str]:
-    """
-    Choose the first correct solution to each problem in files of the helpful role, as in [`sample_honest_solutions`].
-
-    The main process reads the files, which it has just written, and sends the solutions to the others.
-    """
+    """Return what [`read_honest_solutions`] does on all processes; only the main one, which has written the files, reads them."""
     found = read_honest_solutions(context.problems.task, pools) if context.processes.is_main_process else {}
     return broadcast_object_list([found])[0]
 

@@ -90,12 +90,6 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     """
     Convert torch's out-of-memory error to one that lists the settings to lower.
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe of the round.
-        phase (`str`):
-            Name of the phase, such as `prover`.
-
     Raises:
         OutOfMemory: in place of torch's error, with the settings that lower the phase's peak, in order of effect.
     """

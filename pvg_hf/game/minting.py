@@ -14,7 +14,6 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
-from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.files import remove, write_json
 from pvg_hf.core.integrity import read_json
@@ -29,7 +28,7 @@ from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import BATCHES
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import cut_at_stop, make_rows
+from pvg_hf.sampling.sampler import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer
 
 Row = dict[str, Any]
@@ -44,12 +43,8 @@ class WriteJob:
     Args:
         part (`str`):
             Part of the split.
-        role ([`Role`]):
-            Role whose prompt is used.
         round_index (`int`):
             Round of the prover; -1 for the base prover.
-        num_samples (`int`):
-            Number of solutions per problem.
         checkpoint (`str`):
             Name of the round's checkpoint that writes; empty for the last one.
     """
@@ -151,9 +146,6 @@ def sample_rows(
 
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-        samples = [
-            [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
-        ]
         task, prover = context.problems.task, _name_prover(context.recipe.name, job)
         writer = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
         rows = make_rows(task, [problems[i] for i in indices], samples, **writer)
@@ -201,22 +193,15 @@ def sample_everywhere(
     """
     Sample solutions to problems on all processes; each process takes a share of the batches.
 
-    Batches are the same for any number of processes, and so are their last bits.
+    Batches are the same for any number of processes, and so are their last bits. Of a self-evaluating prover's samples only the
+    proof is left.
 
     Args:
         context ([`PhaseContext`]):
             Context of the phase. All processes must call this with the same problems.
-        sampler ([`~pvg_hf.sampling.Sampler`]):
-            Sampler of the prover.
-        asked (`Sequence[dict]`):
-            The problems to solve.
-        role ([`Role`]):
-            Role whose prompt is used.
         make_rng (`Callable`):
             `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
             processes.
-        num_samples (`int`):
-            Number of solutions per problem.
         finish (`Callable`, *optional*):
             `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
             results are the samples.
@@ -237,6 +222,8 @@ def sample_everywhere(
         with spending(WRITING):
             samples = sampler.sample([prompts[index] for index in indices], rngs)
             count_tokens(sum(sample.num_tokens for drawn in samples for sample in drawn), flops)
+        if context.recipe.prover.self_evaluation is not None:
+            samples = [[_without_evaluation(sample, sampler.tokenizer) for sample in drawn] for drawn in samples]
         results = finish(indices, samples)
         context.stop.check_alone()
         return results
@@ -253,10 +240,8 @@ def _name_prover(run: str, job: WriteJob) -> str:
     return "/".join(filter(None, (run, round_name(job.round_index), job.checkpoint)))
 
 
-def strip_evaluation(config: ProverConfig, sample: Sample, tokenizer) -> Sample:
+def _without_evaluation(sample: Sample, tokenizer) -> Sample:
     """Remove a self-evaluating prover's evaluation from a sample, so that the proof is left."""
-    if config.self_evaluation is None:
-        return sample
     proof = text_before_evaluation(sample.text)
     if proof == sample.text:
         return sample

@@ -24,22 +24,20 @@ from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.calls import summarize_calls
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import GameCallback, GameTracker, PhaseContext, open_tracker
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.labels import summarize_calls
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
+from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.pilot import is_pilot_due, read_or_run_pilot
 from pvg_hf.game.publish import begin_from_hub, is_report_due, publish_rounds, refresh_report, run_on_main_process
-from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.training import remove_training_files
-from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.run.environment import script_line
@@ -74,17 +72,12 @@ def play(
     Play or resume a game. Phases with results in the run's folder are not played again.
 
     Args:
-        recipe ([`Recipe`], `str` or `Path`):
-            The recipe.
         phase (`str`, *optional*), round_index (`int`, *optional*):
             A single phase to play; all earlier phases must be finished.
         callbacks (`Sequence[GameCallback]`, *optional*):
             Called before and after each phase.
         only_pilot (`bool`, defaults to `False`):
             Whether to run the pilot alone, whatever it finds. It is kept in the run's folder.
-
-    Returns:
-        [`RunFolder`]: the run's folder.
 
     Raises:
         ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or is degenerate,

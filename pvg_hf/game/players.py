@@ -21,8 +21,7 @@ from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.sampling import Sampler
-from pvg_hf.sampling.engine_choice import open_sampler
-from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
+from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler, open_sampler
 from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
@@ -33,15 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlayerLoader:
-    """
-    Loads the players of a run: provers as samplers, verifiers as scorers.
-
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides applied.
-        folder ([`RunFolder`]):
-            Folder of the run.
-    """
+    """Loads the players of a run: provers as samplers, verifiers as scorers."""
 
     recipe: Recipe
     folder: RunFolder
@@ -106,12 +97,10 @@ class PlayerLoader:
         Make a sampler of a loaded prover with the recipe's settings.
 
         Args:
-            model, tokenizer:
-                Model and tokenizer of the prover.
             engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
                 Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
             choices:
-                `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engine_choice.open_sampler`].
+                `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engines.open_sampler`].
         """
         generation = self.recipe.prover.generation
         if generation == "continuous":
@@ -183,6 +172,13 @@ class PlayerLoader:
             seed=self.recipe.seed,
             show_progress=self.processes.is_main_process and shows_progress(self.recipe),
         )
+
+    def scorer(
+        self, round_index: int, *, base_owner: PreTrainedModel | None = None
+    ) -> VerifierScorer | GenerativeVerifier:
+        """Load a round's verifier as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        kind = self.recipe.verifier.implementation()
+        return kind.open(self, self.folder.verifier(round_index), base_owner=base_owner)
 
     def last_verifier(self, round_index: int) -> Path | None:
         """Return the folder of the previous round's verifier, if this round's verifier starts from it."""

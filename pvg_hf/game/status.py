@@ -43,12 +43,8 @@ class PhaseStatus:
     Status of a phase.
 
     Args:
-        key ([`PhaseKey`]):
-            The phase.
         state (`str`):
             `finished`, `damaged`, `begun` or `to do`.
-        seconds (`float`, *optional*):
-            Duration of a finished phase.
         text (`str`):
             Summary of a finished phase, description of the damage, or progress.
         spending (`str`):
@@ -67,8 +63,6 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     Describe which phases of a game are finished, and how to resume it.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe of the game.
         script_line (`str`):
             Command line of the script without the launcher, which is taken from the run's last start.
 

@@ -3,16 +3,25 @@
 import logging
 import random
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, Trainer, TrainerCallback
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+)
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.files import remove
@@ -20,10 +29,12 @@ from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missi
 from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.sources import name_base
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import CHECKPOINTS
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -49,19 +60,7 @@ _UNRECORDED = frozenset(
 
 
 def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
-    """
-    Save a trained player.
-
-    Args:
-        trainer ([`~transformers.Trainer`]):
-            At its last step.
-        output (`Path`):
-            Where the player is saved; the folder with `checkpoints`.
-        player (`str`):
-            `verifier` or `prover`.
-        run (`Path`):
-            Folder of the run.
-    """
+    """Save a trained player."""
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
         name_base(trainer.model, output, player=player, run=run)
@@ -102,12 +101,6 @@ def run_trainer(
     Args:
         context ([`PhaseContext`]):
             Context of the phase, which receives the metrics.
-        trainer ([`~transformers.Trainer`]):
-            A trainer that has not been trained yet.
-        prefix (`str`):
-            Prefix of the metrics' keys, `verifier` or `prover`.
-        first_step (`int`, defaults to 0):
-            Number of steps of the phase before this trainer's.
         resumable_every (`int`, defaults to 1):
             Training can resume only from checkpoints at multiples of this number of steps.
         before_step (`int`, *optional*):
@@ -164,9 +157,7 @@ def is_recorded(key: str) -> bool:
 
 
 def newest_checkpoint(output: Path, *, before_step: int | None = None) -> Path | None:
-    """
-    Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped.
-    """
+    """Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped."""
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
     return next((path for path in found if _is_whole(path) and _is_best_whole(path)), None)
@@ -207,8 +198,6 @@ def fine_tune_player(
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         model, tokenizer, rows, callbacks:
             The same as for [`~pvg_hf.trainers.common.supervised.fine_tune`].
         seed_path (`Sequence[str]`):
@@ -216,9 +205,6 @@ def fine_tune_player(
         settings:
             `max_steps`, `learning_rate` and `max_length`, see [`~pvg_hf.trainers.common.supervised.FineTuning`], and
             `batch_size`, here the rows per step of all processes together.
-
-    Returns:
-        `list[dict[str, float]]`: the trainer's log.
     """
     batch_size = max(1, settings.pop("batch_size") // context.processes.num_processes)
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
@@ -241,8 +227,6 @@ class StopCallback(TrainerCallback):
     Ends training when the user asks to stop.
 
     Args:
-        stop ([`StopRequest`]):
-            The user's request.
         is_resumable (`bool`):
             Whether to save a checkpoint of the last step.
         every (`int`, defaults to 1):
@@ -288,7 +272,7 @@ class StopCallback(TrainerCallback):
     def on_log(self, args, state, control, **kwargs):
         # An evaluation of this step was cut short; it is made when training resumes from the step.
         if self.stop.has_interrupted and not self.has_stopped:
-            # Training cannot resume from a step at which a rule ended it, see `LogCallback`.
+            # Training cannot resume from a step at which a rule ended it, see `Monitors`.
             is_over = control.should_training_stop and state.global_step < state.max_steps
             self._end(control, can_resume=state.global_step % self.every == 0 and not is_over)
 
@@ -329,8 +313,6 @@ class TrackCallback(TrainerCallback):
     Sends every step's figures to the game's tracker immediately.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
         prefix (`str`), first_step (`int`):
             The same as for [`run_trainer`].
     """
@@ -364,43 +346,67 @@ class PhaseProgress(ProgressCallback):
             self.training_bar.set_postfix(shown)
 
 
-class BeginCallback(TrainerCallback):
-    """
-    Calls a function when training starts or resumes.
+class StepFigures(TrainerCallback, ABC):
+    """Adds figures to the log of each training step, and to the trainer's history."""
 
-    Args:
-        listener (`Callable`):
-            Gets the number of steps that the training has taken.
+    @abstractmethod
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        """Return the figures of the step that was just logged."""
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        if "loss" in logs:
+            figures = self.step_figures(state)
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+
+
+class LabelCallback(StepFigures):
+    """
+    Logs the counts of labels in every step.
+
+    When training starts or resumes from a checkpoint, labels of later steps from an earlier start are dropped.
     """
 
-    def __init__(self, listener: Callable[[int], None]):
-        self.listener = listener
+    def __init__(self, labels: LabelSource):
+        self.labels = labels
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.listener(state.global_step)
+        self.labels.begin(state.global_step)
+
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        return self.labels.take_counts()
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.labels.close()
 
 
-class LogCallback(TrainerCallback):
+def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter[str]:
+    """Sum the counts of all processes' scorers, each of which has scored its share."""
+    counts: Counter[str] = Counter()
+    for of_process in gather_object([scorer.counts]):
+        counts.update(of_process)
+    return counts
+
+
+class CountsCallback(StepFigures):
     """
-    Calls a function with every step's figures.
+    Adds a scorer's new counts, such as cut inputs, to the log of every step.
 
-    When training resumes, the function first gets the figures of all steps before the checkpoint, so that its state is the same as
-    without an interruption.
-
-    Args:
-        listener (`Callable`):
-            `(step, figures) -> stop`; training ends when it returns True.
+    It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions, count
+    once per process.
     """
 
-    def __init__(self, listener: Callable[[int, Mapping[str, float]], bool]):
-        self.listener = listener
+    def __init__(self, scorer: VerifierScorer | GenerativeVerifier):
+        self.scorer = scorer
+        self._known: Counter[str] = Counter()
 
     def on_train_begin(self, args, state, control, **kwargs):
-        for entry in state.log_history:
-            self.listener(entry["step"], entry)
+        if state.log_history:  # an evaluation of the last step may just have been made
+            last = Counter(self.step_figures(state))
+            state.log_history[-1].update({name: state.log_history[-1].get(name, 0) + last[name] for name in last})
 
-    def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        if logs and self.listener(state.global_step, logs):
-            control.should_training_stop = True
-            # No checkpoint: resumed from it, training would take another step before it could end.
-            control.should_save = False
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        counts = count_over_processes(self.scorer)
+        new = dict(counts - self._known)  # keeps only counts that increased
+        self._known = counts
+        return new

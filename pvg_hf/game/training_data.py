@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, cycle, islice
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from datasets import Dataset, Features, List, Value
 
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pool import load_pool
@@ -20,8 +21,12 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.layout import LABELS, RunFolder
+from pvg_hf.sampling.engines import open_sampler
+from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE, Task
+
+WRITTEN_PER_ROW = 2  # solutions written for each incorrect one that is wanted, since some are correct or fail
 
 _COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
 
@@ -43,16 +48,6 @@ def prover_prompts(
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
     Args:
-        config ([`~pvg_hf.config.player_sections.ProverConfig`]):
-            Settings of the prover.
-        problems ([`GameProblems`]):
-            The task and its problems.
-        tokenizer:
-            Tokenizer of the prover.
-        roles (`Sequence[Role]`):
-            Roles; each problem gets a prompt in each of them.
-        seed (`int`):
-            Seed of the order.
         easiest_first (`bool`, defaults to `False`):
             Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
 
@@ -86,6 +81,36 @@ def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
     return row.get("difficulty", len(row["reference"])), row["problem_id"]
 
 
+def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) -> Dataset:
+    """
+    Let `model` write solutions to the prover's problems (D_pi), by the base prompt.
+
+    The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
+    verifier's data.
+
+    Returns:
+        [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
+    """
+    seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
+    problems = context.problems.parts["prover"]
+    problems = problems.select(derive_rng(seed).permutation(len(problems))[:num_written]).to_list()
+    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
+    num_samples = ceil(num_written / len(problems))
+    # Every process writes all of them, so that all train on the same ones.
+    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
+    by_id = {problem["problem_id"]: problem for problem in problems}
+    incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
+    return Dataset.from_list(
+        [
+            {
+                "prompt": context.problems.prompt(by_id[row["problem_id"]], Role.SNEAKY, tokenizer),
+                "completion": row["solution"],
+            }
+            for row in incorrect[:number]
+        ]
+    )
+
+
 def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
     """
     Tokenize pairs for the verifier's trainer.
@@ -93,10 +118,6 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     Args:
         pairs ([`~datasets.Dataset`]):
             The return value of [`~pvg_hf.data.pairs.build.build_pairs`].
-        tokenizer:
-            Tokenizer of the verifier.
-        verifier_input ([`VerifierInput`]):
-            Input format of the verifier.
 
     Returns:
         [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the

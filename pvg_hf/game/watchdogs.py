@@ -1,27 +1,31 @@
 """
-Watchdogs of a prover phase detect a collapsed sneaky role and a gamed verifier; a short training recovers the sneaky role.
+Watchdogs of a prover phase detect a collapsed sneaky role, a gamed verifier, and a checker whose mistakes the prover exploits.
 
-Each looks at the phase many times, and is corrected for it: in a phase in which nothing changes, the probability of an alert of a
+The first two look at the phase many times, and are corrected for it: in a phase in which nothing changes, the probability of an alert of a
 kind is at most 5 % over all its steps, unless neighbouring steps depend on each other so strongly that it does not show within
 a window (`benchmarks/watchdog_alarms.py` measures both).
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from datasets import Dataset
 from scipy.stats import binom, linregress, t
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.core.seeding import derive_rng
+from pvg_hf.core.files import Journal, write_json
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.false_positive_rise import (
+    FalsePositiveRise,
+    WrongSolutions,
+    false_positive_rises,
+    is_collapse_expected,
+)
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.training import fine_tune_player
-from pvg_hf.sampling.engine_choice import open_sampler
-from pvg_hf.sampling.graded_solutions import sample_solutions
-from pvg_hf.tasks.base import Problem
+from pvg_hf.run.layout import FALSE_POSITIVES, WRONG_SOLUTIONS
 
 Alert = Callable[[str, str], None]
 
@@ -33,10 +37,6 @@ LEAST_STEPS = 3  # fewer have no standard error of a slope
 
 MAX_CORRELATION = 0.95  # of neighbouring steps, as far as it is estimated
 
-SUPERVISED_STEPS, BATCH_SIZE = 20, 16  # of the recovery
-
-WRITTEN_PER_ROW = 2  # solutions written for each one that the recovery reads, since some are correct or fail
-
 
 class Watchdogs:
     """
@@ -47,10 +47,6 @@ class Watchdogs:
     on their neighbours, as far as the dependence shows within a window; that of a collapse takes steps as independent.
 
     Args:
-        config ([`WatchdogConfig`]):
-            Window, thresholds and reactions.
-        alert (`Callable`):
-            Called with `(kind, message)`.
         num_steps (`int`):
             Planned steps with figures: the phase's batches.
         sneaky_groups (`int`):
@@ -82,8 +78,8 @@ class Watchdogs:
         self._gaps: list[tuple[float, float]] = []  # score gap and exploit rate of a step that has both
         self._correlations: list[float] = []
 
-    def update(self, step: int, figures: Mapping[str, float]) -> bool:
-        """Add a step's figures, and return whether the phase should end."""
+    def update(self, step: int, figures: Mapping[str, float]) -> str | None:
+        """Add a step's figures, and return why the phase should end, if it should."""
         if "valid_sneaky" in figures:
             self._valid.append(figures["valid_sneaky"])
             self._watch_collapse(step)
@@ -93,7 +89,8 @@ class Watchdogs:
             # The sneaky role is trained for it; in a training of the helpful role alone it is a fault.
             self._alert("goodharting" if self._sneaky_groups else "helpful_goodharting", f"Step {step}: {reasons[0]}.")
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
-        return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
+        ends = collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
+        return _describe_end(step) if ends else None
 
     def _watch_collapse(self, step: int) -> None:
         for length in self._due(self._valid):
@@ -142,6 +139,10 @@ class Watchdogs:
     def _due(self, values: list) -> list[int]:
         """Return the lengths of the windows that end with the newest of `values`."""
         return [length for length in self._lengths if len(values) % length == 0]
+
+
+def _describe_end(step: int) -> str:
+    return f"watchdog at step {step}"
 
 
 @dataclass(frozen=True)
@@ -211,43 +212,128 @@ def _p_value(estimate: float, error: float, residuals: np.ndarray, *, num_parame
     return float(t.cdf(estimate / max(error / share**0.5, 1e-300), freedom))
 
 
-def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
+class FalsePositiveWatch:
     """
-    Fine-tune `model` in place on its own incorrect solutions (without failed ones), with sneaky prompts.
+    Counts accepted wrong solutions from the start of a prover's training, and compares them once.
 
-    It writes them first, by the base prompt, to the prover's problems (D_pi). The pool has some too, but to the verifier's
-    problems, to which the round's prover will write the next verifier's data.
+    The alert is raised for the helpful role only, since the sneaky role is paid for mistakes that the verifier accepts, and
+    only for a checker whose acceptance is paid: a prover learns to exploit no other.
+
+    Args:
+        folder (`Path`):
+            Folder of the training, in which the counts are written, so that a resumed training has them.
+        last_step (`int`):
+            The last early step; see [`~pvg_hf.evaluation.false_positive_rise.last_early_step`].
+        threshold (`float`):
+            Score above which the verifier accepts a solution.
+        has_checker (`bool`):
+            Whether the reward uses observed labels instead of the grades.
+        pays_scores (`bool`):
+            Whether the reward may pay the helpful role's mistakes for their scores.
     """
-    number = SUPERVISED_STEPS * BATCH_SIZE
-    rows = [
-        {"prompt": context.problems.prompt(problem, Role.SNEAKY, tokenizer), "completion": text}
-        for problem, text in _write_incorrect(context, model, tokenizer, WRITTEN_PER_ROW * number)[:number]
-    ]
-    if not rows:
-        context.alert("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.")
+
+    def __init__(
+        self,
+        config: WatchdogConfig,
+        folder: Path,
+        alert: Alert,
+        *,
+        last_step: int,
+        threshold: float,
+        has_checker: bool,
+        pays_scores: bool,
+        is_main: bool = True,
+    ):
+        self.config = config
+        self.last_step = last_step
+        self.threshold = threshold
+        self.has_checker = has_checker
+        self.pays_scores = pays_scores
+        self.has_risen = False
+        self._journal = Journal(folder / WRONG_SOLUTIONS)
+        self._alert = alert
+        self._is_main = is_main
+        self._rows: list[dict[str, Any]] = []
+        self._is_compared = False
+
+    def begin(self, step: int) -> None:
+        """Start or resume after `step` steps; counts of later steps from an earlier start are dropped."""
+        if self.config.false_positives == "off":
+            return
+        self._rows = [row for row in self._journal.read() if row["step"] < step]
+        if self._is_main:
+            self._journal.path.parent.mkdir(parents=True, exist_ok=True)
+            self._journal.path.touch()
+            self._journal.keep(lambda row: row["step"] < step)
+
+    def observe(self, step: int, graded: Sequence[dict[str, Any]]) -> None:
+        """
+        Count the wrong solutions of a batch.
+
+        Args:
+            step (`int`):
+                Number of steps before the batch was written.
+            graded (`Sequence[dict]`):
+                The solutions of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label` (NaN
+                without a label). Failed solutions are not counted.
+        """
+        if step > self.last_step or self.config.false_positives == "off":
+            return
+        wrong: Counter[tuple[str, str, str]] = Counter()
+        accepted: Counter[tuple[str, str, str]] = Counter()
+        for one in graded:
+            if one["failed"] or one["correct"]:
+                continue
+            verdicts = {"verifier": one["score"] > self.threshold}
+            if self.has_checker and one["label"] == one["label"]:  # NaN differs from itself
+                verdicts["labels"] = one["label"] == 1
+            for checker, is_accepted in verdicts.items():
+                place = (one["problem_id"], checker, one["role"])
+                wrong[place] += 1
+                accepted[place] += is_accepted
+        rows = [
+            WrongSolutions(step, *place, wrong=number, accepted=accepted[place])._asdict()
+            for place, number in wrong.items()
+        ]
+        self._rows += rows
+        if self._is_main:
+            self._journal.append(*rows)
+
+    def update(self, step: int, figures: Mapping[str, float]) -> str | None:
+        """Compare once the last early step was trained on, and return why the phase should end, if it should."""
+        if step > self.last_step and not self._is_compared and self.config.false_positives != "off":
+            self._is_compared = True
+            self._compare(step)
+        return _describe_end(step) if self.has_risen and self.config.false_positives == "stop" else None
+
+    def _compare(self, step: int) -> None:
+        for found in false_positive_rises(self._rows):
+            is_paid = found.role == Role.HELPFUL and (found.checker == "labels" or self.pays_scores)
+            if not is_paid or not is_collapse_expected(found.rise, self.config.max_false_positive_rise):
+                continue
+            self.has_risen = True
+            judge = "the labels accept" if found.checker == "labels" else "the verifier accepts"
+            self._alert(
+                "rise_of_false_positives",
+                f"Step {step}: {judge} {found.early.value:.0%} of the helpful role's wrong solutions since the first step, "
+                f"{found.before.value:.0%} before it. A rise of {self.config.max_false_positive_rise:.0%} or more is typical of "
+                "a training that collapses.",
+            )
+
+
+def summarize_false_positives(context: PhaseContext, output: Path) -> None:
+    """Write `false-positives.json` and record metrics, from the counts of a prover phase."""
+    logs = sorted([output / WRONG_SOLUTIONS, *output.glob(f"[!.]*/{WRONG_SOLUTIONS}")])
+    rises = false_positive_rises(row for log in logs if log.exists() for row in Journal(log).read())
+    if not rises or not context.processes.is_main_process:
         return
-    fine_tune_player(
-        context,
-        model,
-        tokenizer,
-        Dataset.from_list(rows),
-        seed_path=("recovery",),
-        max_steps=SUPERVISED_STEPS,
-        batch_size=BATCH_SIZE,
-        learning_rate=context.recipe.prover.learning_rate,
-        max_length=context.recipe.verifier.max_length,
-    )
+    write_json(output / FALSE_POSITIVES, {"round": context.round_index, "rises": [rise.to_dict() for rise in rises]})
+    context.record(dict(metric for found in rises for metric in _metrics(found)))
 
 
-def _write_incorrect(context: PhaseContext, model, tokenizer, number: int) -> list[tuple[Problem, str]]:
-    """Write `number` or a few more solutions to problems of D_pi, and return the incorrect ones with their problems."""
-    seed = context.seed("recovery", "solutions")
-    problems = context.problems.parts["prover"]
-    problems = problems.select(derive_rng(seed).permutation(len(problems))[:number]).to_list()
-    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
-    num_samples = ceil(number / len(problems))
-    # Every process writes all of them, so that all train on the same ones.
-    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
-    by_id = {problem["problem_id"]: problem for problem in problems}
-    incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
-    return [(by_id[row["problem_id"]], row["solution"]) for row in incorrect]
+def _metrics(found: FalsePositiveRise) -> Iterator[tuple[str, float | None]]:
+    key = f"false_positive_rise/{found.name}"
+    yield key, found.rise.value
+    yield from ((f"{key}/{name}", vars(found.rise)[name]) for name in ("low", "high", "n"))
+    yield f"{key}/before", found.before.value
+    yield f"{key}/early", found.early.value

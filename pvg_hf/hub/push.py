@@ -13,8 +13,7 @@ from pvg_hf.config.sections import HubConfig
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.hub_access import ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.data.pairs.build import add_labels
-from pvg_hf.data.pairs.round_pairs import round_pairs
+from pvg_hf.data.pairs.build import add_labels, round_pairs
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts

@@ -29,8 +29,6 @@ def lora_settings(
     Return PEFT's settings for the section `lora` of a player.
 
     Args:
-        config ([`~pvg_hf.config.player_sections.LoraConfig`]):
-            The section.
         task_type (`str`):
             PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
         revision (`str`, *optional*):
@@ -59,12 +57,8 @@ def attach_adapter(
     Args:
         base ([`~transformers.PreTrainedModel`]):
             The model that `adapter` names as its base.
-        folder (`str` or `Path`):
-            Folder of the adapter.
         adapter ([`~peft.PeftConfig`]):
             Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
-        is_trainable (`bool`, defaults to `False`):
-            Whether the adapter will be trained further.
 
     Raises:
         ValueError: if the weights are not safetensors, or the adapter was trained on another model, so that a layer is

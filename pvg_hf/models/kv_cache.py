@@ -39,8 +39,6 @@ def rows_that_fit(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int,
     Number of rows that can be sampled at once: the largest power of two that fits, between 1 and `MAX_ROWS`.
 
     Args:
-        config ([`~transformers.PreTrainedConfig`]):
-            The model's configuration.
         dtype (`torch.dtype`):
             Type of its weights, which its keys and values have, too.
         num_tokens (`int`):

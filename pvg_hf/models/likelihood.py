@@ -47,8 +47,6 @@ class LikelihoodScore:
                 Token ids, padded on the right.
             attention_mask (`torch.Tensor` of shape `(num_rows, longest)`):
                 1 for a token, 0 for padding.
-            kwargs:
-                Further arguments of the language model.
 
         Returns:
             `SequenceClassifierOutput`: its `logits`, of shape `(num_rows, 1)`, are the scores in float32.

@@ -132,10 +132,6 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
     Refuse checkpoints with a trained head that would be lost by loading them with one logit.
 
     Args:
-        source (`str`):
-            Hub id or folder.
-        revision (`str`, *optional*):
-            Branch, tag or commit on the Hub.
         trust_remote_code (`bool`, defaults to `False`):
             Whether the configuration may run code from the Hub.
 

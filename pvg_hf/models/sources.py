@@ -149,8 +149,6 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     Load the configuration of an adapter, with the path of its base on this machine.
 
     Args:
-        folder (`str` or `Path`):
-            Folder of the adapter.
         player (`str`):
             `prover` or `verifier`. It selects the packaged model if the base is the name of one.
 
@@ -192,8 +190,6 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
             Folder of the run that contains, at any depth, the saved adapters.
         player (`str`):
             `prover` or `verifier`.
-        run (`Path`):
-            The run's folder.
     """
     if not isinstance(model, PeftModel):
         return

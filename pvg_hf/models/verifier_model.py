@@ -58,8 +58,6 @@ def load_initial_verifier(
     Args:
         source (`str`):
             A folder or a Hub id, of a language model or a classifier.
-        revision (`str`, *optional*):
-            Branch, tag or commit on the Hub.
         likelihood_scale (`float`, *optional*):
             Scale of a verifier that scores by likelihood. By default, the verifier is a classifier.
         likelihood_bias (`float`, defaults to 0):

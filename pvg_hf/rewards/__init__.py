@@ -2,13 +2,16 @@
 
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.composite import composite, gated_multiplicative
+from pvg_hf.rewards.convincingness import (
+    correctness_gated_convincingness,
+    count_floor_violations,
+    signed_relative_convincingness,
+    standardized_relative_convincingness,
+)
 from pvg_hf.rewards.correction_audit import CorrectionAudit, audit_noise_correction
-from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_violations
-from pvg_hf.rewards.inputs import RewardFunction, role_aligned
-from pvg_hf.rewards.noise_corrected import noise_corrected
+from pvg_hf.rewards.inputs import RewardFunction, noise_corrected, role_aligned
 from pvg_hf.rewards.predicted_score import EvaluationReward, score_agreement, self_evaluating_reward
 from pvg_hf.rewards.record import REWARDS, Reward, as_reward, load_reward, reward
-from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 __all__ = [
     "REWARDS",

@@ -98,8 +98,6 @@ def gated_multiplicative(
     It uses sigmoid(V) rather than V, because with a negative V the product would reward failing the gate.
 
     Args:
-        scores, correct, sneaky, group_size, test_pass_rate, certified, similarity, answered:
-            As for [`composite`].
         alpha (`float`):
             Cost of similarity, in [0, 1].
 

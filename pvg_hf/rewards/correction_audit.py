@@ -10,8 +10,7 @@ import torch
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.noise_section import check_rates
 from pvg_hf.config.player_sections import ProverConfig, RewardScaling
-from pvg_hf.rewards.inputs import RewardFunction
-from pvg_hf.rewards.noise_corrected import noise_corrected
+from pvg_hf.rewards.inputs import RewardFunction, noise_corrected
 from pvg_hf.rewards.record import load_reward
 
 _DEFAULTS = ProverConfig()

@@ -10,9 +10,13 @@ import torch
 from pvg_hf.core.extensions import ExtensionError, check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.composite import composite, gated_multiplicative
-from pvg_hf.rewards.gated import correctness_gated_convincingness
+from pvg_hf.rewards.convincingness import (
+    correctness_gated_convincingness,
+    floor_violations,
+    signed_relative_convincingness,
+    standardized_relative_convincingness,
+)
 from pvg_hf.rewards.inputs import check_rewards, read_scores
-from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
 
@@ -40,6 +44,8 @@ class Reward:
         is_gated (`bool`, defaults to `False`):
             True if an incorrect solution of the helpful role never earns more than 0, whatever its score. A verifier that
             accepts more of these is then not what the prover learns to exploit, and raises no alert.
+        figures (`Callable`, *optional*):
+            Function with the arguments of `function` that returns further metrics of a batch, as a dict.
         name (`str`, *optional*):
             Name of the reward in messages and logs.
     """
@@ -49,6 +55,7 @@ class Reward:
     stop_rule: str = "max_steps"
     signals: tuple[str, ...] = ()
     is_gated: bool = False
+    figures: Callable[..., dict[str, float]] | None = None
     name: str = "unnamed"
 
     def __call__(
@@ -127,7 +134,12 @@ def reward(
 
 REWARDS: dict[str, Reward] = {
     "src": Reward(signed_relative_convincingness, is_relative=True, stop_rule="parity", is_gated=True),
-    "cgc": Reward(correctness_gated_convincingness, stop_rule="parity_and_incorrect", is_gated=True),
+    "cgc": Reward(
+        correctness_gated_convincingness,
+        stop_rule="parity_and_incorrect",
+        is_gated=True,
+        figures=floor_violations,
+    ),
     "goodhart": Reward(goodhart, stop_rule="goodhart"),
     "correctness_only": Reward(correctness_only, is_gated=True),
     "standardized_src": Reward(

@@ -1,6 +1,5 @@
 """Samples solutions from a prover."""
 
-from pvg_hf.sampling.graded_solutions import sample_solutions
-from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
+from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples, sample_solutions
 
 __all__ = ["Sample", "Sampler", "iterate_samples", "sample_solutions"]

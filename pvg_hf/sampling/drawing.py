@@ -69,10 +69,6 @@ class RoomyCache(DynamicCache):
     Transformers' dynamic cache with a [`RoomyLayer`] for each layer that keeps all tokens.
 
     Layers with a sliding window are left unchanged.
-
-    Args:
-        config ([`~transformers.PreTrainedConfig`]):
-            The model's configuration.
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -106,10 +102,6 @@ def draw_solutions(
     Draw completions by inverse transform sampling. Rows of the same prompt share its forward pass.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]):
-            The model, in evaluation mode.
-        prompts (`Sequence[list[int]]`):
-            Token ids of the prompts.
         owners (`torch.Tensor` of shape `(rows,)`):
             Index of each row's prompt.
         uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):

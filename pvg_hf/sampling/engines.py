@@ -1,14 +1,18 @@
-"""Samplers for large models on a GPU, which generate with transformers' continuous batching or with vLLM."""
+"""The engines with which a prover samples, and which one a prover gets."""
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.generation.continuous_batching.requests import GenerationOutput
 
 from pvg_hf.models.prover_model import kept_base
 from pvg_hf.sampling.sampler import Completions, Sampler
+from pvg_hf.sampling.static_sampler import StaticSampler
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
@@ -61,12 +65,6 @@ class VllmSampler(Sampler):
 
     Draws come from the engine's own generator and are independent of the rows' uniform numbers: the seed of a call
     would apply to each row, so that rows of the same prompt would be equal.
-
-    Args:
-        model, tokenizer, settings:
-            As for [`Sampler`].
-        engine ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            Engine made for this model, distribution and length.
     """
 
     def __init__(
@@ -80,3 +78,76 @@ class VllmSampler(Sampler):
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> Completions:
         _, completions, _, _ = self.engine.generate(prompts=list(rows), images=None, num_generations=1)
         return [list(tokens) for tokens in completions], None
+
+
+logger = logging.getLogger(__name__)
+
+
+class EngineChoice(NamedTuple):
+    """
+    What samples solutions, and why.
+
+    Args:
+        name (`str`):
+            A value of `prover.generation` other than `auto`.
+    """
+
+    name: str
+    reason: str
+
+
+def choose_generation(wanted: str, device: torch.device, *, vllm_obstacle: str | None = None) -> EngineChoice:
+    """
+    Choose an engine for `prover.generation`.
+
+    Args:
+        wanted (`str`):
+            The recipe's `prover.generation`; everything but `auto` is kept.
+        vllm_obstacle (`str`, *optional*):
+            Why vLLM cannot be used for this prover, apart from a missing GPU or package.
+    """
+    if wanted != "auto":
+        return EngineChoice(wanted, "the recipe names it")
+    if device.type != "cuda":
+        return EngineChoice("transformers", "there is no GPU")
+    if find_spec("vllm") is None:
+        return EngineChoice("transformers", "vLLM is not installed")
+    if vllm_obstacle is not None:
+        return EngineChoice("transformers", f"vLLM is installed, but {vllm_obstacle}")
+    return EngineChoice("vllm_colocate", "there is a GPU, and vLLM is installed")
+
+
+def choose_sampler(model: PreTrainedModel | PeftModel, *, is_sharded: bool = False) -> tuple[type[Sampler], str]:
+    """Choose the sampler for a model that generates with transformers, and say why."""
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    quantizer = getattr(inner, "hf_quantizer", None)  # transformers sets it for quantised models only
+    if inner.device.type != "cuda":
+        obstacle = "there is no GPU"
+    elif is_sharded:
+        obstacle = "the weights are sharded"
+    elif not inner._can_compile_fullgraph:
+        obstacle = f"{type(inner).__name__} cannot be compiled"
+    elif torch._dynamo.config.disable:
+        obstacle = "compilation is switched off (TORCH_COMPILE_DISABLE)"
+    elif quantizer is not None and not quantizer.is_compileable:
+        obstacle = "the quantised weights cannot be compiled"
+    else:
+        return StaticSampler, "compiled `generate` with a static cache"
+    return Sampler, f"the package's own loop, because {obstacle}"
+
+
+def open_sampler(
+    model: PreTrainedModel | PeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    is_sharded: bool = False,
+    leaves_room: bool = False,
+    **settings,
+) -> Sampler:
+    """Make the sampler that is fastest for a model that generates with transformers."""
+    sampler, reason = choose_sampler(model, is_sharded=is_sharded)
+    if sampler is Sampler and model.device.type == "cuda":
+        logger.warning("Solutions are sampled with %s.", reason)
+    if sampler is StaticSampler:
+        settings["leaves_room"] = leaves_room
+    return sampler(model, tokenizer, **settings)

@@ -119,8 +119,6 @@ class StaticSampler(Sampler):
     If the model cannot be compiled, [`Sampler`]'s loop samples instead.
 
     Args:
-        model, tokenizer, settings:
-            As for [`Sampler`].
         leaves_room (`bool`, defaults to `False`):
             Whether a model is trained while the sampler exists, so that the cache may take less memory.
     """

@@ -64,15 +64,9 @@ def label_proofs(
         check (`Callable`):
             `(problems, proofs, analyses, num_checks) -> qualities`, such as [`GenerativeVerifier.check_analyses`] of a
             meta-verifier.
-        rule ([`ScaledVerification`]):
-            n, m and k of scaled verification.
-        folder (`str` or `Path`):
-            Folder of all files.
         made_by (`Mapping[str, Any]`, *optional*):
             Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder with
             evidence from other settings is an error.
-        show_progress (`bool`, defaults to `True`):
-            Show a progress bar.
 
     Returns:
         [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's
@@ -140,8 +134,6 @@ def read_labels(
     Undecided proofs are omitted.
 
     Args:
-        folder (`str` or `Path`):
-            Folder of [`label_proofs`].
         sources (`Collection[str]`, defaults to all):
             Which labels to return: `given`, `human`, `auto`.
 

@@ -29,8 +29,6 @@ class CausalJudge:
     Args:
         model ([`~transformers.PreTrainedModel`]):
             A causal language model. It is set to evaluation mode, and its gradients are switched off.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer.
         question (`str`, *optional*):
             Jinja template over `problem` and `solution`.
         verdicts (`tuple[str, str]`, *optional*):

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -38,8 +38,6 @@ class VerifierScorer:
             A sequence classifier with one logit, or a language model of
             [`~pvg_hf.models.likelihood.score_by_likelihood`]. It is set to evaluation mode, and its gradients are
             switched off.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer.
         verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`]):
             Input format of the verifier.
         tokens_per_batch (`int`, *optional*):
@@ -212,24 +210,17 @@ class VerifierScorer:
             )
 
     def _read(self, texts: Sequence[tuple[str, str]]) -> list[float]:
-        """Score (problem, solution) texts; the next chunk is tokenised while the current one is scored."""
+        """Score (problem, solution) texts."""
         scores = [0.0] * len(texts)
         chunks = _chunks(texts)
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            encoding = [pool.submit(self._encode, [texts[index] for index in chunk]) for chunk in chunks[:1]]
-            for number, chunk in enumerate(chunks):
-                inputs = encoding.pop().result()
-                if number + 1 < len(chunks):
-                    encoding.append(pool.submit(self._encode, [texts[index] for index in chunks[number + 1]]))
-                # Different texts can have equal inputs (truncated, or if the template ignores a part). Each input is
-                # read once, because two readings of it can differ in their last bits and break a tie.
-                unique = {tuple(ids): texts[index][0] for index, ids in zip(chunk, inputs, strict=True)}
-                found = dict(
-                    zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)
-                )
-                count_tokens(sum(map(len, unique)), self._flops)
-                for index, ids in zip(chunk, inputs, strict=True):
-                    scores[index] = found[tuple(ids)]
+        for chunk, inputs in zip(chunks, _prefetch(lambda chunk: self._encode([texts[i] for i in chunk]), chunks)):
+            # Different texts can have equal inputs (truncated, or if the template ignores a part). Each input is read
+            # once, because two readings of it can differ in their last bits and break a tie.
+            unique = {tuple(ids): texts[index][0] for index, ids in zip(chunk, inputs, strict=True)}
+            found = dict(zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True))
+            count_tokens(sum(map(len, unique)), self._flops)
+            for index, ids in zip(chunk, inputs, strict=True):
+                scores[index] = found[tuple(ids)]
         return scores
 
     @cached_property
@@ -241,6 +232,19 @@ class VerifierScorer:
         problems, solutions = zip(*texts, strict=True)
         encoded = self.verifier_input.encode(self.tokenizer, list(problems), list(solutions))
         return [self._cut(ids, problem) for ids, problem in zip(encoded, problems, strict=True)]
+
+
+def _prefetch(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the function's result for each item; a thread computes the next one while the caller uses the last."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        last = None
+        for item in items:
+            following = pool.submit(function, item)
+            if last is not None:
+                yield last.result()
+            last = following
+        if last is not None:
+            yield last.result()
 
 
 def _last_text(spoken: str | list[dict[str, Any]]) -> str:

@@ -25,8 +25,6 @@ class Box:
     Args:
         before (`str`):
             The prompt and the evaluation up to the opening brace of its box.
-        whole (`str`):
-            The prompt and the whole evaluation.
     """
 
     before: str
@@ -48,8 +46,6 @@ class BoxReader:
     Computes expected scores of boxes.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]), tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Model and tokenizer of the score verifier.
         temperature (`float`):
             Sampling temperature of the evaluations.
     """

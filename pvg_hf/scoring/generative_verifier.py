@@ -20,7 +20,7 @@ from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sample, iterate_samples
-from pvg_hf.sampling.engine_choice import open_sampler
+from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.scoring.batching import check_texts
 from pvg_hf.scoring.expected_score import Box, BoxReader
 
@@ -38,8 +38,6 @@ class GenerativeVerifier:
     Args:
         model ([`~transformers.PreTrainedModel`]):
             A causal language model.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer.
         settings ([`ScoreVerifierSettings`]):
             Prompts, maximum length and temperature.
         num_analyses (`int`, defaults to 2):

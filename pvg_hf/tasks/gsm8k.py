@@ -11,8 +11,7 @@ from datasets.exceptions import DatasetsError
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
-from pvg_hf.tasks.base import Problem, Split, Task, check_split
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
 from pvg_hf.tasks.json_rows import iterate_json_rows
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # calculator annotations, as in 16 - 3 = <<16-3=13>>13

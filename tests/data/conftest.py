@@ -4,8 +4,7 @@ import pytest
 from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.base import Task
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Task
 from tests.support.game_fixtures import game
 
 __all__ = ["game"]

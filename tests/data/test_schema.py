@@ -8,12 +8,10 @@ from pvg_hf.data.schema import (
     SOLUTION_COLUMNS,
     Outcome,
     environment_name,
-    final_grade,
     make_solution,
-    outcome_of,
     solution_features,
 )
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, final_grade, outcome_of
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import solution_features
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.run.layout import RunFolder, pool_test_file
-from pvg_hf.sampling.graded_solutions import make_rows
-from pvg_hf.sampling.sampler import Sample
+from pvg_hf.sampling.sampler import Sample, make_rows
 from pvg_hf.tasks import load_task
 
 OPTIONS = {"num_train": 120, "num_test": 3}

@@ -253,9 +253,9 @@ def static_samplers(monkeypatch):
             super().__init__(*args, **settings)
             made.append(self)
 
-    monkeypatch.setattr("pvg_hf.sampling.engine_choice.StaticSampler", Listed)
+    monkeypatch.setattr("pvg_hf.sampling.engines.StaticSampler", Listed)
     monkeypatch.setattr(
-        "pvg_hf.sampling.engine_choice.choose_sampler",
+        "pvg_hf.sampling.engines.choose_sampler",
         lambda model, *, is_sharded=False: (Sampler if is_sharded else Listed, ""),
     )
     return made

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.game.false_positive_watch import FalsePositiveWatch
+from pvg_hf.game.watchdogs import FalsePositiveWatch
 
 NO_LABEL = math.nan
 
@@ -42,7 +42,7 @@ class Watched:
         ends = []
         for step, number in enumerate(accepted, start=begin):
             self.watch.observe(step, wrong_ones(step, number, role))
-            ends.append(self.watch.update(step + 1))
+            ends.append(self.watch.update(step + 1, {}) is not None)
         return ends
 
 
@@ -98,7 +98,7 @@ def test_a_training_that_resumes_after_the_comparison_repeats_its_alert_in_the_s
     first, resumed = Watched(tmp_path), Watched(tmp_path)
     first.train([1, 2, 4, 4, 4])
     resumed.watch.begin(4)
-    assert [resumed.watch.update(step) for step in range(1, 5)] == [False] * 4
+    assert [resumed.watch.update(step, {}) for step in range(1, 5)] == [None] * 4
     assert resumed.alerts == first.alerts != []
 
 
@@ -128,7 +128,7 @@ def test_the_verifier_raises_an_alert_only_where_scores_of_mistakes_are_paid(tmp
     watched.watch.begin(0)
     for step, number in enumerate([1, 4, 4, 4]):
         watched.watch.observe(step, [{**one, "score": 2 * one["label"]} for one in wrong_ones(step, number)])
-        watched.watch.update(step + 1)
+        watched.watch.update(step + 1, {})
     assert [kind for kind, _ in watched.alerts] == kinds
 
 

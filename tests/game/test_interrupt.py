@@ -203,12 +203,12 @@ def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, c
     ("phase", "call", "count", "continued"),
     [
         pytest.param("verifier", "reward/loss.py:pair_loss", 4, ["checkpoint-3"], marks=pytest.mark.nightly),
-        ("prover", "prover/trainer.py:ProverGRPOTrainer._calculate_rewards", 4, ["checkpoint-3"]),
+        ("prover", "prover/trainer.py:ProverGRPOTrainer._pay", 4, ["checkpoint-3"]),
         # of its last step
         pytest.param(
             "verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"], marks=pytest.mark.nightly
         ),
-        ("mint", "tasks/grade.py:TolerantGrader.__call__", 3, []),
+        ("mint", "tasks/base.py:TolerantGrader.__call__", 3, []),
         pytest.param("evaluate", "summary.py:evaluate_round", 1, [], marks=pytest.mark.nightly),
     ],
     ids=["verifier", "prover", "held-out scores", "mint", "evaluate"],

@@ -19,7 +19,7 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.noise.telemetry import count_calls, read_events
 from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of
 from pvg_hf.run.phase_record import staged
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 from tests.game.test_distributed import start_two
 from tests.support.game_runs import branch_off, differing, play_in_process
 from tests.support.recall_task import RecallTask

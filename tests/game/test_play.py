@@ -6,7 +6,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING, read_split
-from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.context import GameCallback
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.phase_record import read_record
 from tests.support.game_runs import (

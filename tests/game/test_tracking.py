@@ -8,7 +8,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.context import GameCallback
 from tests.support.game_runs import branch_off
 
 pytestmark = pytest.mark.game

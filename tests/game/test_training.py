@@ -1,9 +1,8 @@
 import pytest
-from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import training
-from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest_checkpoint
+from pvg_hf.game.training import PhaseProgress, is_recorded, newest_checkpoint
 from tests.support.game_runs import check_same_so_far
 
 
@@ -21,21 +20,6 @@ from tests.support.game_runs import check_same_so_far
 )
 def test_figures_that_depend_on_time_are_not_recorded(key, expected):
     assert is_recorded(key) == expected
-
-
-def test_a_listener_receives_the_steps_before_a_checkpoint_again(tmp_path):
-    heard = []
-    callback = LogCallback(lambda step, figures: heard.append((step, figures["loss"])) or step == 3)
-    state = TrainerState(log_history=[{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}])
-    args, control = TrainingArguments(str(tmp_path)), TrainerControl()
-    callback.on_train_begin(args, state, control)
-    assert (heard, control.should_training_stop) == ([(1, 0.5), (2, 0.25)], False)
-
-    control.should_save = True  # a checkpoint is due
-    state.global_step = 3
-    callback.on_log(args, state, control, logs={"loss": 0.125})
-    assert heard[-1] == (3, 0.125)
-    assert (control.should_training_stop, control.should_save) == (True, False)
 
 
 def test_checkpoints_are_ordered_by_number(tmp_path):

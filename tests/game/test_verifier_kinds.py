@@ -1,20 +1,31 @@
-"""Every layer knows every kind of verifier."""
+"""Each kind of verifier is one class, which has all that pvg_hf asks of a kind."""
 
+import inspect
 from typing import get_args, get_type_hints
 
 import pytest
 
-from pvg_hf.check.verifier_settings import VERIFIER_CHECKS
-from pvg_hf.check.verifiers import VERIFIER_COSTS
-from pvg_hf.config.player_sections import VERIFIER_TRAITS, VerifierConfig
-from pvg_hf.game.verifier_kinds import KINDS
-from pvg_hf.hub.cards.player import VERIFIER_CARDS
+from pvg_hf.config.player_sections import VERIFIER_KINDS, VerifierConfig
+from pvg_hf.game.phases.verifier import VerifierKind
+
+ASKED = [name for name, _ in inspect.getmembers(VerifierKind, inspect.isfunction) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize(
-    "table",
-    [VERIFIER_TRAITS, VERIFIER_COSTS, VERIFIER_CHECKS, KINDS, VERIFIER_CARDS],
-    ids=["traits", "costs", "checks", "kinds", "cards"],
-)
-def test_each_table_has_every_kind(table):
-    assert sorted(table) == sorted(get_args(get_type_hints(VerifierConfig)["kind"]))
+def test_every_value_of_the_recipe_is_registered():
+    assert sorted(VERIFIER_KINDS) == sorted(get_args(get_type_hints(VerifierConfig)["kind"]))
+
+
+@pytest.mark.parametrize("kind", VERIFIER_KINDS)
+def test_a_kind_has_a_class_with_all_that_is_asked_of_it(kind):
+    made = VerifierConfig(kind=kind).implementation()
+    assert {"train", "open", "training", "scoring", "check_trainer", "can_continue"} < set(ASKED)
+    for name in ASKED:
+        asked, given = (inspect.signature(getattr(place, name)) for place in (VerifierKind, type(made)))
+        assert list(given.parameters) == list(asked.parameters)
+
+
+@pytest.mark.parametrize("kind", VERIFIER_KINDS)
+def test_a_kinds_card_exists(kind):
+    from pvg_hf.hub.cards import player
+
+    assert (player.Path(player.__file__).with_name(VERIFIER_KINDS[kind].card)).exists()

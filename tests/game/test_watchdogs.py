@@ -22,7 +22,8 @@ class Watched:
         """Steps from 1 on, one for each value of the columns."""
         rows = zip(*columns.values(), strict=True)
         return [
-            self.watchdogs.update(step, dict(zip(columns, row, strict=True))) for step, row in enumerate(rows, start=1)
+            self.watchdogs.update(step, dict(zip(columns, row, strict=True))) is not None
+            for step, row in enumerate(rows, start=1)
         ]
 
 

@@ -62,7 +62,7 @@ def test_formulas_page_lists_every_reward():
 
 def test_a_reward_must_be_callable():
     with pytest.raises(ValueError, match="TOLERANCE` is a float"):
-        load_reward("pvg_hf.rewards.relative:TOLERANCE")
+        load_reward("pvg_hf.rewards.convincingness:TOLERANCE")
 
 
 def _call(function, scores=(1.0, 2.0, 3.0, 4.0), **options):

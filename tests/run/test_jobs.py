@@ -36,7 +36,7 @@ def make_jobs(folder: Path) -> list[Job]:
     ]
 
 
-@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.game)])
 def test_every_job_ends_and_those_without_what_they_need_have_its_error(num_workers, tmp_path):
     with pytest.raises(JobsFailedError) as caught:
         run_jobs(make_jobs(tmp_path), num_workers=num_workers)
@@ -66,7 +66,7 @@ def test_an_error_that_is_not_a_jobs_own_ends_the_command(tmp_path):
         run_jobs([make_job(tmp_path / "missing", CLEAN[0])])
 
 
-@pytest.mark.slow
+@pytest.mark.game
 def test_a_killed_worker_names_its_job_and_results_are_kept(tmp_path):
     killed = Job("killed", partial(_kill_worker, tmp_path / CLEAN[0]), lambda: False)
     with pytest.raises(JobsFailedError, match=r"(?s)killed: a worker was killed.*--workers"):

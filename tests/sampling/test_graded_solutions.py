@@ -6,7 +6,7 @@ from pvg_hf.data import load_pool, solution_features, write_pool
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.sampling import Sample, Sampler, sample_solutions
-from pvg_hf.sampling.graded_solutions import cut_at_stop
+from pvg_hf.sampling.sampler import cut_at_stop
 from pvg_hf.tasks import PromptBuilder, load_task
 
 

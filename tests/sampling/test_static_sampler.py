@@ -12,7 +12,7 @@ from transformers import CompileConfig
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.sampling import Sampler
-from pvg_hf.sampling.engine_choice import choose_generation, choose_sampler
+from pvg_hf.sampling.engines import choose_generation, choose_sampler
 from pvg_hf.sampling.static_sampler import StaticSampler
 
 PROMPTS = [

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.context import GameCallback
 
 
 class Levels(GameCallback):

@@ -4,7 +4,7 @@ import pandas as pd
 from datasets import Dataset
 from peft import LoraConfig
 
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 

@@ -10,8 +10,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import grade_answer
 from pvg_hf.tasks.arithmetic.comparisons.grammar import NAMES, OBJECTS
-from pvg_hf.tasks.base import Problem, Split, Task
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, Split, Task
 
 NUMBERS = range(3, 9)
 

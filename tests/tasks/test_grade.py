@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from pvg_hf.core.extensions import ExtensionError
-from pvg_hf.tasks.grade import FAILURE, Grade, TolerantGrader
+from pvg_hf.tasks.base import FAILURE, Grade, TolerantGrader
 
 
 def grade_number(problem, solution: str) -> Grade:
@@ -33,7 +33,7 @@ def test_a_solution_on_which_a_grader_fails_has_no_answer_and_no_label(num_threa
 
 def test_the_first_failure_is_logged_with_file_and_line(caplog):
     grader = TolerantGrader(grade_number)
-    with caplog.at_level(logging.WARNING, logger="pvg_hf.tasks.grade"):
+    with caplog.at_level(logging.WARNING, logger="pvg_hf.tasks.base"):
         grader(asked_about(["3"]))
         grader(asked_about(["4", "x", "y"]))
         grader(asked_about(["z"]))

@@ -11,8 +11,7 @@ from pvg_hf.check.amounts import Amounts, Length, TextLengths, find_tokenizer, t
 from pvg_hf.check.phase_costs import PHASE_COSTS
 from pvg_hf.check.round_plans import RoundPlan
 from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
-from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.run.phase_record import read_record
 from tools.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak

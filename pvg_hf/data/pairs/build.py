@@ -2,26 +2,173 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, Features, Value
 
+from pvg_hf.config import Recipe
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.sections import CorrectSource, DataConfig, PairChoice
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.mixture import check_mixture_weights
-from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
-from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
-from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
-from pvg_hf.data.pairs.select import SIDES, SelectedSolutions, choose_solutions, count_by_source
+from pvg_hf.data.mixture import check_mixture_weights, weights_for
+from pvg_hf.data.pairs.choose import (
+    ROLES,
+    SIDES,
+    Candidates,
+    Matches,
+    SelectedSolutions,
+    choose_solutions,
+    count_by_source,
+    match_all,
+    match_solutions,
+    read_candidates,
+)
 from pvg_hf.data.pairs.spill import spill_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool
 from pvg_hf.data.schema import environment_name
 from pvg_hf.data.split import PARTS
+
+
+@dataclass
+class PairReport:
+    """
+    Counts from building pairs.
+
+    Args:
+        num_problems (`int`):
+            Problems with at least one pair.
+        dropped (`dict[str, int]`):
+            Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of
+            weight 0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
+        failed (`dict[str, int]`):
+            Solutions dropped as `failed`, by outcome code.
+        correct (`dict[str, int]`), incorrect (`dict[str, int]`):
+            Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
+        unused (`dict[str, int]`):
+            Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by the
+            first reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the reference
+            is the correct side of all pairs of the problem), `not_chosen` (the problem has more candidates than
+            slots). Together with `dropped`, `correct` and `incorrect` (without references), they sum to
+            `num_solutions`.
+        short (`dict[str, int]`):
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+            `<source>/too_few_solutions` if solutions are chosen regardless of their labels.
+        refilled (`dict[str, int]`):
+            Number of such slots that each source filled in place of another one.
+        without_pair (`dict[str, int]`):
+            Problems of the pool without a pair: `no_correct`, `no_incorrect`, neither (`no_solution`), or solutions of
+            a single text with both labels (`one_text`); for pairs of any labels, `one_text` or `no_solution`.
+    """
+
+    num_pairs: int
+    num_problems: int
+    num_solutions: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    correct: dict[str, int] = field(default_factory=dict)
+    incorrect: dict[str, int] = field(default_factory=dict)
+    unused: dict[str, int] = field(default_factory=dict)
+    short: dict[str, int] = field(default_factory=dict)
+    refilled: dict[str, int] = field(default_factory=dict)
+    unfilled: int = 0
+    without_pair: dict[str, int] = field(default_factory=dict)
+
+    def as_metrics(self, prefix: str = "pairs") -> dict[str, int]:
+        """Flatten the counts, e.g. to `pairs/num_pairs` and `pairs/failed/NO_ANSWER`, for a `prefix` of `pairs`."""
+        metrics: dict[str, int] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, dict):
+                metrics.update({f"{prefix}/{name}/{key}": count for key, count in sorted(value.items())})
+            else:
+                metrics[f"{prefix}/{name}"] = value
+        return metrics
+
+    def explain_failure(self) -> str:
+        """Explain in a few sentences why there are no pairs, or too few, and what to change."""
+        if not self.num_solutions:
+            return "No pair could be built: there is no solution to any of the problems."
+        num_problems = self.num_problems + sum(self.without_pair.values())
+        causes = [f"{self.num_problems} have a pair"] if self.num_problems else []
+        causes += [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
+        dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
+        failed = f" ({_describe_counts(self.failed)})" if self.dropped.get("failed") else ""
+        number = f"Only {self.num_pairs} pairs" if self.num_pairs else "No pair"
+        return (
+            f"{number} of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
+            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. "
+            f"{self._describe_places()}{self._remedy()}"
+        )
+
+    def _describe_places(self) -> str:
+        """Describe the slots that stayed empty, by what their sources lacked."""
+        if not self.unfilled:
+            return ""
+        lacked: Counter[str] = Counter()
+        for key, count in self.short.items():
+            lacked[key.rpartition("/too_few_")[2]] += count
+        kinds = ", ".join(f"{count} for want of {kind} ones" for kind, count in sorted(lacked.items()))
+        refilled = sum(self.refilled.values())
+        others = f"; other sources filled {refilled} of them" if refilled else ""
+        return f"{self.unfilled} places for solutions stay empty ({kinds}{others}). "
+
+    def _remedy(self) -> str:
+        """Advise what to change in a recipe, by the most frequent cause."""
+        num_failed = self.dropped.get("failed", 0)
+        if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
+            return "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
+        if num_failed > self.num_solutions / 2 and self.failed.get("NO_ANSWER", 0) > num_failed / 2:
+            return (
+                "Most have no answer: have the last number read (`task.answer_format: lenient`), show the prover solved examples "
+                "(`task.few_shot`), or train it to keep the format (`prover.warmup`)."
+            )
+        if self.dropped.get("abstained", 0) > self.num_solutions / 2:
+            return "Most have no label: raise the budget of `noise.checker`, or use another checker."
+        if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
+            return "Most are from rounds of weight 0: change `data.mixture`."
+        if self.without_pair.get("no_incorrect", 0) > self.without_pair.get("no_correct", 0):
+            return (
+                "The prover makes too few mistakes: use harder problems (`task`), or more solutions of each "
+                "(`bootstrap.solutions_per_problem`, `mint.solutions_per_problem`)."
+            )
+        return (
+            "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write more "
+            "solutions (`bootstrap.solutions_per_problem`), or use references as correct sides (`data.correct_source: both`)."
+        )
+
+
+class TooFewPairsError(ValueError):
+    """Error if no pair can be built, or fewer than a verifier needs."""
+
+    def __init__(self, report: PairReport, note: str = ""):
+        super().__init__(report.explain_failure() + note)
+        self.report = report
+
+
+_CAUSES = {
+    "no_correct": "{} have no correct solution",
+    "no_incorrect": "{} have no incorrect solution",
+    "one_text": "{} have solutions of a single text",
+    "no_solution": "{} have no solution that could be used",
+}
+
+_DROPPED = {
+    "failed": "{} failed",
+    "abstained": "{} have no label",
+    "outside_mixture": "{} are from rounds of weight 0",
+    "same_as_reference": "{} equal the reference",
+    "duplicate_text": "{} repeat a text of their round",
+}
+
+
+def _describe_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none"
 
 
 class RowTexts:
@@ -31,8 +178,6 @@ class RowTexts:
     Any text can be read in any order, while memory does not grow with the texts.
 
     Args:
-        pool_paths (`str`, `PathLike` or a sequence of them):
-            The pool's files.
         rows (`Mapping[str, np.ndarray]`):
             The rows wanted for each text column, as positions in the stream of the files; they must not be null there.
             Repeated rows are stored once, and a column without wanted rows is not read.
@@ -128,10 +273,6 @@ def build_pairs(
     Args:
         pool_paths (`str`, `PathLike` or a sequence of them):
             Pool files of all rounds with a weight above 0.
-        seed (`int`):
-            Seed of the recipe.
-        round_index (`int`):
-            Round of the verifier.
         weights (`Mapping[int, float]`):
             Weight of each source (see [`~pvg_hf.data.mixture.mixture_weights`]).
         solutions_per_problem (`int`):
@@ -323,3 +464,26 @@ def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> Non
         raise ValueError(
             f"`pair_share` is {pair_share}, which only applies if `pairs` is `all`; lower `solutions_per_problem` instead."
         )
+
+
+def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: str) -> tuple[Dataset, PairReport]:
+    """
+    Build the pairs for training or evaluating the verifier of a round.
+
+    Pairs for evaluation always consist of a correct and an incorrect solution, whatever the recipe trains on.
+
+    Raises:
+        ValueError: if no pair can be built.
+    """
+    data = recipe.data
+    choice = {"pairs": data.pairs, "pair_share": data.pair_share} if part == "verifier" else {}
+    return build_pairs(
+        files,
+        seed=recipe.seed,
+        round_index=round_index,
+        weights=weights_for(data, round_index),
+        solutions_per_problem=data.solutions_per_problem,
+        correct_source=data.correct_source,
+        parts=(part,),
+        **choice,
+    )

@@ -28,8 +28,6 @@ def spill_dataset(
     Collect batches to a dataset without holding more than `max_bytes` of them in memory.
 
     Args:
-        batches (`Iterable[pa.RecordBatch]`):
-            Batches of `schema`.
         schema (`pa.Schema`):
             The schema, with the features in its metadata (as in `Features.arrow_schema`).
         max_bytes (`int`, defaults to 64 MiB):

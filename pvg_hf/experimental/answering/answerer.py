@@ -13,7 +13,6 @@ from pvg_hf.data.problems import load_recipe_task, recipe_prompts
 from pvg_hf.evaluation.selective import ANSWER_RULES, AnswerRules, choose_answer
 from pvg_hf.game.phases.evaluate import fit_answers
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.run.layout import ANSWERING, RunFolder
@@ -162,7 +161,7 @@ class Answerer:
         recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
         task, players = load_recipe_task(recipe), PlayerLoader(recipe, folder)
         rules = AnswerRules.from_dict(stored)
-        scorer = open_scorer(players, round_index)
+        scorer = players.scorer(round_index)
         best = folder.best_helpful(round_index)
         sampler = (
             players.sampler(best, base_owner=scorer)

@@ -17,14 +17,14 @@ from pvg_hf.core.roles import Role
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier, AttackFolder
 from pvg_hf.experimental.attacks.exploit import Exploit, find_exploit
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
-from pvg_hf.game.phases.prover import honest_side, run_prover
-from pvg_hf.game.verifier_kinds import open_scorer
+from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.layout import PhaseKey
 from pvg_hf.run.phase_record import recording, staged
-from pvg_hf.sampling.graded_solutions import sample_solutions
+from pvg_hf.sampling.sampler import sample_solutions
 
 RESULT = "attack.json"  # of a finished attack
 CURVE = "curve.parquet"  # figures of each step
@@ -128,9 +128,9 @@ def _train(
     if helpful_score is None:
         # With the seed of the verifier's recipe: all of its attackers must reach the same score.
         shared = replace(context, recipe=replace(context.recipe, seed=verifier.recipe.seed))
-        helpful_score = honest_side(shared).clean.get("score/helpful_correct")
+        helpful_score = HonestSide.measure(shared).clean.get("score/helpful_correct")
     fixed = {} if helpful_score is None else {"score/helpful_correct": helpful_score}
-    run_prover(context, output / _PROVER, fixed=fixed)
+    run_prover(context, output / _PROVER, honest=HonestSide(fixed, fixed))
     curve = attack_curve(context.metrics)
     with replacing(output / CURVE) as temporary:
         curve.to_parquet(temporary, index=False)
@@ -170,7 +170,7 @@ def _attack_texts(context: PhaseContext, prover: Path, num_problems: int) -> pd.
         part="test",
         round_index=context.round_index,
     )
-    scorer = open_scorer(context.players, context.round_index)
+    scorer = context.players.scorer(context.round_index)
     table = pd.DataFrame(rows)
     table["score"] = scorer(table["problem"].tolist(), table["solution"].tolist())
     return table[_TEXT_COLUMNS]

@@ -10,10 +10,9 @@ import pandas as pd
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.schema import outcome_of
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
-from pvg_hf.tasks.base import Problem, Task, grade_solution
+from pvg_hf.tasks.base import Problem, Task, grade_solution, outcome_of
 
 MASTER_KEYS = (
     "Solution:",

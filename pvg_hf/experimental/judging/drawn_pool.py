@@ -12,7 +12,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.run.console import shows_progress
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.sampling.graded_solutions import make_rows
+from pvg_hf.sampling.sampler import make_rows
 
 DRAWN_POOL = "pool.parquet"  # solutions that were drawn for the evaluation, with their scores
 _PARTS = "parts"  # folder of the problems that are finished

@@ -12,7 +12,6 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.honest_solutions import read_honest_solutions
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.damage import damage_of
 from pvg_hf.run.layout import JUDGING, PhaseKey, RunFolder, pool_file, pool_test_file
@@ -97,7 +96,7 @@ class JudgedRound:
 
     def scorer(self) -> VerifierScorer | GenerativeVerifier:
         """Load the round's verifier."""
-        return open_scorer(self.players, self.round_index)
+        return self.players.scorer(self.round_index)
 
     def seed(self, *path: object) -> int:
         """Derive a seed from the run's seed, the round and a path of names."""

@@ -21,7 +21,7 @@ from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.role_separability import TransformerDiscriminator, hashed_ngrams, role_separability
 from pvg_hf.experimental.judging.solution_legibility import legibility_figures
 from pvg_hf.experimental.judging.style_probe import style_figures
-from pvg_hf.game.pool_scores import SOLUTION_KEYS
+from pvg_hf.game.phases.evaluate import SOLUTION_KEYS
 from pvg_hf.models.sources import load_tokenizer, local_folder, resolve_model
 from pvg_hf.models.verifier_input import is_verifier
 from pvg_hf.run.layout import POOL_SCORES, pool_file, pool_test_file

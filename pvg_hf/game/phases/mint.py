@@ -10,7 +10,6 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import minted_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, count_scored, describe_written, forget_batches, write_solutions
-from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
 from pvg_hf.run.layout import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
 
 
@@ -24,7 +23,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     """
     mint, round_index = context.recipe.mint, context.round_index
     players = context.players
-    scorer = open_scorer(players, round_index)
+    scorer = players.scorer(round_index)
     written: dict[str, Counter[str]] = defaultdict(Counter)
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
@@ -55,7 +54,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     )
     writer += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in sorted(count_scored(output).items())})
-    if figures := verifier_kind(context.recipe).label_solutions(context, scorer, output):
+    if figures := context.recipe.verifier.implementation().label_solutions(context, scorer, output):
         context.record(figures)
     forget_batches(context, output)
     return describe_written(written)

@@ -1,22 +1,26 @@
-"""The verifier phase: trains the round's verifier, of either kind, on a mixture of all solutions so far."""
+"""The verifier phase: trains the round's verifier, of any kind, on a mixture of all solutions so far."""
 
 from pathlib import Path
+from typing import Protocol
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
+from transformers import PreTrainedModel
 
+from pvg_hf.check.verifier_settings import LikelihoodChecks, PairChecks, ScoreChecks, VerifierChecks
+from pvg_hf.check.verifiers import LikelihoodCosts, PairCosts, ScoreCosts, VerifierCosts
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.label_rates import Rates, label_rates
-from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
-from pvg_hf.data.pairs.round_pairs import round_pairs
+from pvg_hf.data.pairs.build import PairReport, TooFewPairsError, round_pairs
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.proof_evaluations import open_meta_verifier
+from pvg_hf.game.proof_evaluations import label_new_proofs, open_meta_verifier, record_test_evaluations
 from pvg_hf.game.training import run_trainer, save_player, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, tokenize_pairs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
@@ -26,8 +30,9 @@ from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, lora_for_verifier
 from pvg_hf.run.layout import CHECKPOINTS, PAIRS, VALIDATION
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
-from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
@@ -35,44 +40,98 @@ from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 FEW_PROBLEMS = 20  # held-out problems; with fewer, possibly none of them has a pair
 
 
-def train_pair_verifier(context: PhaseContext, output: Path) -> str:
-    """Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions."""
-    config = context.recipe.verifier
-    source, revision = context.players.initial_model("verifier")
-    tokenizer = load_tokenizer(source, revision)
-    verifier_input = VerifierInput.of(config, tokenizer.eos_token)
-    files = context.folder.training_pools(context.round_index)
-    pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
-    _check_number(context, report)
-    heldout_pairs, heldout_report = _heldout_pairs(context)
-    heldout = read_heldout(context, heldout_pairs)
-    assumed = verifier_rates(context)
-    model = _initial_pair_verifier(context.players, context.round_index, verifier_input)
-    trainer = NoisyRewardTrainer(
-        model=model,
-        args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
-        train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
-        processing_class=tokenizer,
-        verifier_input=verifier_input,
-        peft_config=_new_adapter(config, model, revision),
-        callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
-    )
-    is_continued = config.init == "warm" and context.round_index > 0  # the last round's verifier is trained further
-    if config.traits.has_score_head and config.head == "new" and not is_continued:
-        # The same in every round, so that all rounds have the same initial weights (Kirchner et al. 2024).
-        draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
-    run_trainer(context, trainer, prefix="verifier")
-    counts = {
-        **report.as_metrics(),
-        **heldout_report.as_metrics("heldout_pairs"),
-        "pairs/over_max_length": trainer.num_filtered_pairs["train"],
-    }
-    context.record({**counts, **assumed.figures})
-    if context.processes.is_main_process:
-        write_json(output / PAIRS, counts)
-    save_player(trainer, output, player="verifier", run=context.folder.root)
-    line = score_heldout(context, context.players.pair_verifier(output), output, heldout)
-    return f"{assumed.line}{report.num_pairs} pairs, {line}"
+def run_verifier(context: PhaseContext, output: Path) -> str:
+    """Write the verifier with its tokenizer, input format and calibration, and its scores of held-out solutions."""
+    return context.recipe.verifier.implementation().train(context, output)
+
+
+class VerifierKind(VerifierCosts, VerifierChecks, Protocol):
+    """
+    A kind of verifier: everything that pvg_hf asks of it, besides its `VerifierTraits`, which name the class.
+
+    How it is trained, loaded, stored and evaluated is here; [`VerifierCosts`] says what its training and scores take, and
+    [`VerifierChecks`] which settings fit it.
+    """
+
+    def train(self, context: PhaseContext, output: Path) -> str:
+        """Write the round's verifier and its scores of held-out solutions, and return the phase's one-line summary."""
+
+    def open(
+        self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None
+    ) -> VerifierScorer | GenerativeVerifier:
+        """Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+
+    def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
+        """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
+
+    def label_solutions(
+        self, context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, output: Path
+    ) -> dict[str, float]:
+        """Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels."""
+
+    def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
+        """Figures of a round that only this kind has."""
+
+
+class PairVerifier(PairCosts, PairChecks):
+    """A verifier that is trained on pairs: a language model with a score head."""
+
+    def train(self, context: PhaseContext, output: Path) -> str:
+        """Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions."""
+        config = context.recipe.verifier
+        source, revision = context.players.initial_model("verifier")
+        tokenizer = load_tokenizer(source, revision)
+        verifier_input = VerifierInput.of(config, tokenizer.eos_token)
+        files = context.folder.training_pools(context.round_index)
+        pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
+        _check_number(context, report)
+        heldout_pairs, heldout_report = _heldout_pairs(context)
+        heldout = read_heldout(context, heldout_pairs)
+        assumed = verifier_rates(context)
+        model = _initial_pair_verifier(context.players, context.round_index, verifier_input)
+        trainer = NoisyRewardTrainer(
+            model=model,
+            args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
+            train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
+            processing_class=tokenizer,
+            verifier_input=verifier_input,
+            peft_config=_new_adapter(config, model, revision),
+            callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
+        )
+        is_continued = (
+            config.init == "warm" and context.round_index > 0
+        )  # the last round's verifier is trained further
+        if config.traits.has_score_head and config.head == "new" and not is_continued:
+            # The same in every round, so that all rounds have the same initial weights (Kirchner et al. 2024).
+            draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
+        run_trainer(context, trainer, prefix="verifier")
+        counts = {
+            **report.as_metrics(),
+            **heldout_report.as_metrics("heldout_pairs"),
+            "pairs/over_max_length": trainer.num_filtered_pairs["train"],
+        }
+        context.record({**counts, **assumed.figures})
+        if context.processes.is_main_process:
+            write_json(output / PAIRS, counts)
+        save_player(trainer, output, player="verifier", run=context.folder.root)
+        line = score_heldout(context, context.players.pair_verifier(output), output, heldout)
+        return f"{assumed.line}{report.num_pairs} pairs, {line}"
+
+    def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> VerifierScorer:
+        return players.pair_verifier(folder, base_owner=base_owner)
+
+    def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
+        """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
+
+    def label_solutions(self, context: PhaseContext, scorer: VerifierScorer, output: Path) -> dict[str, float]:
+        return {}  # the task itself labels solutions
+
+    def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
+        return {}
+
+
+class LikelihoodVerifier(LikelihoodCosts, LikelihoodChecks, PairVerifier):
+    """A verifier that is trained on pairs, and scores by likelihood."""
 
 
 def _check_number(context: PhaseContext, report: PairReport) -> None:
@@ -142,36 +201,57 @@ def _new_adapter(config: VerifierConfig, model, revision: str | None) -> LoraCon
     return lora_for_verifier(config.lora, model, revision)
 
 
-def train_score_verifier(context: PhaseContext, output: Path) -> str:
-    """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
-    config, players, round_index = context.recipe.verifier, context.players, context.round_index
-    heldout = read_heldout(context, _heldout_pairs(context)[0])
-    initial, revision = players.initial_model("verifier")
-    prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
-    args = score_arguments(config, trainer_run(context, output / CHECKPOINTS), prompts)
-    model, tokenizer = _initial_score_verifier(players, round_index)
-    model.config._name_or_path = initial  # TRL loads the KL reference from here
-    trainer = ScoreVerifierTrainer(
-        model,
-        args=args,
-        train_dataset=training_proofs(context),
-        eval_dataset=heldout_proofs(context),
-        meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
-        processing_class=tokenizer,
-        peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
-        callbacks=[FiniteLossCallback()],
-    )
-    if config.lora and (last := players.last_verifier(round_index)):
-        load_adapter_weights(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
-    run_trainer(context, trainer, prefix="verifier")
-    rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
-    best = max(rewards.values())
-    context.record({"verifier/best_validation_reward": best})
-    if context.processes.is_main_process:
-        write_json(output / VALIDATION, rewards)
-    save_player(trainer, output, player="verifier", run=context.folder.root)
-    line = score_heldout(context, players.score_verifier(output), output, heldout)
-    return f"validation reward {best:.3f} at its best, {line}"
+class ScoreVerifier(ScoreCosts, ScoreChecks):
+    """A language model that writes an analysis and predicts a score, trained on single proofs."""
+
+    def train(self, context: PhaseContext, output: Path) -> str:
+        """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
+        config, players, round_index = context.recipe.verifier, context.players, context.round_index
+        heldout = read_heldout(context, _heldout_pairs(context)[0])
+        initial, revision = players.initial_model("verifier")
+        prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
+        args = score_arguments(config, trainer_run(context, output / CHECKPOINTS), prompts)
+        model, tokenizer = _initial_score_verifier(players, round_index)
+        model.config._name_or_path = initial  # TRL loads the KL reference from here
+        trainer = ScoreVerifierTrainer(
+            model,
+            args=args,
+            train_dataset=training_proofs(context),
+            eval_dataset=heldout_proofs(context),
+            meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
+            processing_class=tokenizer,
+            peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
+            callbacks=[FiniteLossCallback()],
+        )
+        if config.lora and (last := players.last_verifier(round_index)):
+            load_adapter_weights(
+                trainer.model, last
+            )  # into a fresh one, so that the KL reference is the initial verifier
+        run_trainer(context, trainer, prefix="verifier")
+        rewards = {
+            str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line
+        }
+        best = max(rewards.values())
+        context.record({"verifier/best_validation_reward": best})
+        if context.processes.is_main_process:
+            write_json(output / VALIDATION, rewards)
+        save_player(trainer, output, player="verifier", run=context.folder.root)
+        line = score_heldout(context, players.score_verifier(output), output, heldout)
+        return f"validation reward {best:.3f} at its best, {line}"
+
+    def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> GenerativeVerifier:
+        return players.score_verifier(folder)
+
+    def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
+        config.score_settings.prompts_for(source, config.revision).save(output)
+
+    def label_solutions(self, context: PhaseContext, scorer: GenerativeVerifier, output: Path) -> dict[str, float]:
+        if context.recipe.verifier.score_settings.labels != "auto":
+            return {}
+        return label_new_proofs(context, scorer, output)
+
+    def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
+        return record_test_evaluations(context, output)
 
 
 def _initial_score_verifier(players: PlayerLoader, round_index: int):

@@ -11,7 +11,6 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.training import StopCallback, fine_tune_player
-from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
@@ -42,7 +41,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         model.save_pretrained(output)
         tokenizer.save_pretrained(output)
         if player == "verifier" and not config.scratch:
-            verifier_kind(context.recipe).store_initial(config, source, output)
+            context.recipe.verifier.implementation().store_initial(config, source, output)
     context.processes.wait_for_everyone()
     return line
 

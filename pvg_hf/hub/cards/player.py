@@ -28,14 +28,7 @@ from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
-PROVER_CARD = ("prover.md.jinja", "text-generation")
-
-# By `verifier.kind`: the template of the card, and the task under which the Hub lists the model.
-VERIFIER_CARDS = {
-    "bradley_terry": ("verifier.md.jinja", "text-classification"),
-    "likelihood": ("verifier.md.jinja", "text-generation"),
-    "score": ("score-verifier.md.jinja", "text-generation"),
-}
+PROVER_CARD = ("prover.md.jinja", "text-generation")  # template, and the task under which the Hub lists the model
 
 
 def player_card(publication: Publication, player: str) -> str:
@@ -50,7 +43,8 @@ def player_card(publication: Publication, player: str) -> str:
     """
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
-    template, pipeline = VERIFIER_CARDS[recipe.verifier.kind] if player == "verifier" else PROVER_CARD
+    kind = recipe.verifier.traits
+    template, pipeline = (kind.card, kind.pipeline) if player == "verifier" else PROVER_CARD
     base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
     results = publication.results(player)
     data = ModelCardData(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datasets import Value
 
@@ -18,7 +18,9 @@ from pvg_hf.tasks.answers.expressions import (
 )
 from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, Number, last_number, read_number
 from pvg_hf.tasks.answers.text import answer_side, plain_text
-from pvg_hf.tasks.grade import Grade
+
+if TYPE_CHECKING:
+    from pvg_hf.tasks.base import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
 ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
@@ -226,7 +228,7 @@ def check_answer_format(answer_format: str) -> None:
         raise ValueError(f"Unknown `answer_format` {answer_format!r}; allowed: {allowed}.")
 
 
-def grade_answer(solution: str, reference: str, answer_format: str = "strict") -> Grade:
+def grade_answer(solution: str, reference: str, answer_format: str = "strict") -> "Grade":
     """
     Grade a solution by its final answer.
 
@@ -245,6 +247,8 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     Raises:
         ValueError: for another `answer_format`, or a reference without a readable answer.
     """
+    from pvg_hf.tasks.base import Grade  # late: a task reads answers by this module
+
     check_answer_format(answer_format)
     expected = reference_answer(reference)
     strict = _marked_answer(solution, partial(_read_as_plain, expected=expected))

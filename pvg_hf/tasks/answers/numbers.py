@@ -59,8 +59,6 @@ class Number(NamedTuple):
     Args:
         text (`str`):
             The number as written, without decoration: `1234.50`, `-3`, `1 1/2`, `1.8e9`.
-        value (`Fraction`):
-            The exact value.
     """
 
     text: str

@@ -10,9 +10,8 @@ from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answ
 from pvg_hf.tasks.arithmetic import comparisons, stories
 from pvg_hf.tasks.arithmetic.flaw import Flaw
 from pvg_hf.tasks.arithmetic.world import Reading, World
-from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.base import Grade, Problem, Split, Task
 from pvg_hf.tasks.drawn_problems import draw_problems
-from pvg_hf.tasks.grade import Grade
 
 EXAMPLES = (
     {

@@ -201,8 +201,6 @@ def write_judgment(analysis: str, lines: list[CheckedLine]) -> str:
     the issue.
 
     Args:
-        analysis (`str`):
-            The analysis.
         lines (`list[CheckedLine]`):
             The proof's lines with their true issues.
     """

@@ -11,8 +11,7 @@ from pvg_hf.tasks.arithmetic import stories
 from pvg_hf.tasks.arithmetic.stories import story_of
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.arithmetic.world import World
-from pvg_hf.tasks.base import PROOF_SCORE, Problem, Split
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import PROOF_SCORE, Grade, Problem, Split
 from pvg_hf.tasks.proofs.corpus import sample_lines, sample_rates, write_proof
 from pvg_hf.tasks.proofs.flaw_detection import Issue, check_lines, find_issues, grade_proof
 from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, write_analysis

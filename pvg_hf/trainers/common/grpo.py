@@ -18,7 +18,7 @@ from pvg_hf.core.templates import render_chat
 from pvg_hf.models.prover_model import kept_base
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sampler
-from pvg_hf.sampling.engine_choice import open_sampler
+from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
     keep_one_gradient_hook,
@@ -27,8 +27,8 @@ from pvg_hf.trainers.common.distributed import (
     silence_old_checkpointing_names,
 )
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
-from pvg_hf.trainers.common.last_step import LastStepMixin
 from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.step_checks import LastStepMixin
 
 logger = get_logger(__name__)
 
@@ -97,8 +97,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         if peft_config is None and args.beta > 0:
             _check_reference(model)
         silence_old_checkpointing_names()
-        # Which of the current batch's completions, over all processes, have a reward; set by `_calculate_rewards`.
-        self._has_reward = torch.empty(0, dtype=torch.bool)
+        self._has_reward = torch.empty(0, dtype=torch.bool)  # completions of the current batch, of all processes
         self._logprobs = torch.empty(0)  # of the last forward pass
         super().__init__(
             model,
@@ -182,6 +181,26 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with ready_to_sample(self):
             return self.sampler.sample_ids(prompt_ids, uniforms)
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        rewards = self._pay(rewards, inputs, completions, completion_ids_list)
+        self._has_reward = ~rewards.isnan().all(dim=1)
+        return rewards
+
+    def _pay(
+        self,
+        rewards: torch.Tensor,
+        inputs: list[dict[str, Any]],
+        completions: list,
+        completion_ids_list: list[list[int]],
+    ) -> torch.Tensor:
+        """
+        Return the rewards of a batch, given the results of the reward functions, `(completions of all processes, functions)`.
+
+        A row of NaN means no reward; the others are this process's completions and the rows of their prompts.
+        """
+        return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)

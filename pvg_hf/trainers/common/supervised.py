@@ -11,7 +11,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from pvg_hf.models.sources import has_bfloat16
-from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 
 logger = get_logger(__name__)
 

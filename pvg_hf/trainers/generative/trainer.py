@@ -120,8 +120,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             return dataset
         return dataset.add_column("prompt", [self.settings.render(row, tokenizer) for row in dataset])
 
-    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
+    def _pay(self, rewards, inputs, completions, completion_ids_list):
         evaluations = [
             read_evaluation(completion_text(completion), is_cut=is_cut)
             for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
@@ -130,7 +129,6 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         agreement = score_agreement(signals.predicted, signals.reference)
         rewards[:, 0] = self.evaluation_reward(signals.has_form, agreement, signals.quality)
         rewards[signals.reference.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
-        self._has_reward = ~rewards.isnan().all(dim=1)
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in score_metrics(signals).items():
             metrics[key].append(value)
@@ -168,7 +166,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
 
 
 def _placeholder_rewards(completions: list, **columns) -> list[float]:
-    """Return rewards of 0, as TRL requires a function; `_calculate_rewards` puts the real rewards in its column."""
+    """Return rewards of 0, as TRL requires a function; `_pay` puts the real rewards in its column."""
     return [0.0] * len(completions)
 
 

@@ -39,10 +39,6 @@ def make_value_model(
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
             `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"`
             for a prover with adapters, and a copy of the prover's body for a fully fine-tuned one.
-        prover ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            The prover to be trained.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The prover's tokenizer.
         scorer (`object`):
             The trainer's scorer; for `"verifier"`, a [`VerifierScorer`] whose model is copied.
         seed (`int`):

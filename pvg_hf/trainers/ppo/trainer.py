@@ -58,12 +58,6 @@ class CriticUpdates(TrainerCallback):
     """
     Clips the critic's gradients separately, so that neither player's norm affects the other's step, and clears them
     after the step.
-
-    Args:
-        critic ([`Critic`]):
-            The critic, whose weights the Trainer's optimiser updates.
-        record (`Callable`):
-            Called with the norm of every step that has gradients.
     """
 
     def __init__(self, critic: Critic, record: Callable[[float], None]):

@@ -26,7 +26,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
         reward_options (`dict[str, Any]`, *optional*):
             Further arguments of the reward, such as `{"floor": -2.0}` for `cgc`.
         reward_correction (`str`, defaults to `"none"`):
-            `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.noise_corrected`].
+            `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.inputs`].
         rho0, rho1 (`float`, defaults to 0.0):
             Rates that the correction assumes: P(graded correct | incorrect) and P(graded incorrect | correct), with a
             sum below 1.

@@ -78,8 +78,6 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
     scores, and the judged accuracy, exclude it.
 
     Args:
-        signals (`RoleSignals`):
-            The solutions of all processes.
         rewards (`torch.Tensor` of shape `(N,)`):
             Role rewards; NaN for a solution without one, which means ignore.
         threshold (`float`, *optional*):

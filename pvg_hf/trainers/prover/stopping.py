@@ -99,17 +99,18 @@ class StopRule:
         """Whether the rule is a custom one (`package.module:Name`)."""
         return ":" in self.name
 
-    def update(self, step: int, figures: Means) -> bool:
-        """Update the means by a step's metrics and return whether the phase ends. A missing metric keeps its mean."""
+    def update(self, step: int, figures: Means) -> str | None:
+        """Update the means by a step's metrics and return why the phase ends, if it does. A missing metric keeps its mean."""
         cells = {key: value for key, value in figures.items() if key.startswith(CELLS)}
         if not cells:
-            return False  # this line of the log is not a training step
+            return None  # this line of the log is not a training step
         for key, value in cells.items():
             mean = self.means.get(key, value)
             self.means[key] = mean + self.weight * (value - mean)
         accuracies = [cells[key] for key in ("accuracy/helpful", "accuracy/sneaky") if key in cells]
         self._accuracies.append(sum(accuracies) / len(accuracies))
-        return step > self.first_step and self.ask({**self.means, **self.fixed}, step)
+        ends = step > self.first_step and self.ask({**self.means, **self.fixed}, step)
+        return f"{self.name} at step {step}" if ends else None
 
     def ask(self, means: Means, step: int) -> bool:
         """
@@ -168,9 +169,9 @@ class ParityClock:
 
     def update(self, step: int, figures: Means) -> None:
         """Update by a step's metrics on clean labels."""
-        is_reached = self._rule.update(step, figures)
+        reached = self._rule.update(step, figures)
         self._num_steps = max(self._num_steps, step)
-        if is_reached and self._step is None:
+        if reached and self._step is None:
             self._step = step
 
     def figures(self) -> dict[str, float]:
@@ -212,12 +213,6 @@ def load_rule(name: str) -> Rule:
 def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
     """
     Call a custom rule with synthetic means: first with all of them, then with those that exist in the first step.
-
-    Args:
-        rule ([`StopRule`]):
-            The rule; its state does not change.
-        roles (`Sequence[str]`):
-            The trained roles.
 
     Raises:
         ExtensionError: if the rule raises an error, or does not return a boolean.

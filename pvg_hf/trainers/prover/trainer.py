@@ -12,16 +12,13 @@ from datasets import Dataset
 
 from pvg_hf.core.extensions import ExtensionError, check_arguments, show_value
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.rewards import (
     as_reward,
-    correctness_gated_convincingness,
-    count_floor_violations,
     load_reward,
     noise_corrected,
-    role_aligned,
 )
-from pvg_hf.tasks.grade import Grade, Grader, TolerantGrader
+from pvg_hf.tasks.base import Grade, Grader, TolerantGrader, final_grade, outcome_of
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text, datasets_of
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.metrics import OBSERVED, OPTIONAL_METRICS, RoleSignals, is_of_labels, role_metrics
@@ -59,7 +56,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row.
             For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased. A solution whose
             grade `abstains` gets no reward and has no effect, as does one on which the grader fails
-            (see [`~pvg_hf.tasks.grade.TolerantGrader`]).
+            (see [`~pvg_hf.tasks.base.TolerantGrader`]).
         num_graders (`int`, *optional*, defaults to 1):
             Number of threads that call `grader` at the same time.
         solution_in (`Callable`, *optional*):
@@ -148,7 +145,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self.observer = observer
         super().__init__(
             model,
-            reward_funcs=[self._verifier_score, *reward_funcs],
+            reward_funcs=[self._score_completions, *reward_funcs],
             args=args,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
@@ -163,8 +160,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             return self.plain_reward
         return noise_corrected(self.plain_reward, self.args.rho0, self.args.rho1)
 
-    def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
-        """Score this process's solutions, as TRL's reward function; `_calculate_rewards` turns the scores into rewards.
+    def _score_completions(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
+        """Score this process's solutions, as TRL's reward function; `_pay` turns the scores into rewards.
 
         The rewards need the scores of whole groups, which are only available after TRL has gathered all processes.
         """
@@ -182,14 +179,12 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         text = self._graded_text(completion)
         return text if self.solution_in is None else self.solution_in(text)
 
-    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
+    def _pay(self, rewards, inputs, completions, completion_ids_list):
         scores = rewards[:, 0].clone()  # a copy, because this column is overwritten below
         signals, observed = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self._role_rewards(signals, observed)
         self._check_any_reward(rewards[~observed.isnan(), 0])
         rewards[observed.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
-        self._has_reward = ~rewards.isnan().all(dim=1)
         self._record(signals, rewards[:, 0])
         if self.observer is not None and self.model.training:
             self.observer(self.state.global_step, _graded_rows(inputs, signals, observed))
@@ -208,17 +203,18 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
     def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
         """Compute the role rewards, for the rows of all processes."""
-        if self.reward.function is correctness_gated_convincingness:
-            is_paid = ~signals.failed.bool() & ~observed.isnan()
-            aligned = role_aligned(observed == 1, signals.sneaky.bool(), is_paid)
-            num_violations = count_floor_violations(signals.scores, aligned, **(self.args.reward_options or {}))
-            self._metrics["train" if self.model.training else "eval"]["floor_violations"].append(num_violations)
+        correct, answered = observed == 1, ~signals.failed.bool()  # a failed solution counts as unanswered
+        if self.reward.figures is not None:
+            options, is_paid = self.args.reward_options or {}, answered & ~observed.isnan()
+            figures = self.reward.figures(signals.scores, correct, signals.sneaky, answered=is_paid, **options)
+            for key, value in figures.items():
+                self._metrics["train" if self.model.training else "eval"][key].append(value)
         return self.role_reward(
             signals.scores,
-            observed == 1,
+            correct,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
-            answered=~signals.failed.bool(),  # for the rewards, a failed solution counts as unanswered
+            answered=answered,
             **signals.further,
         )
 
@@ -238,18 +234,16 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             "failed": [outcome in FAILED_OUTCOMES for outcome in outcomes],
             "sneaky": [role == Role.SNEAKY for role in roles],
             "truncated": truncated,
+            "abstains": [grade.abstains for grade in grades],
         }
-        abstains = [grade.abstains for grade in grades]
         self._log_completion_extra("role", roles)
         self._log_completion_extra("correct", local["correct"])
         self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
-        table = torch.tensor([*local.values(), abstains], device=scores.device).T  # (local rows, signals + 1)
-        *gathered, abstains = gather(table.contiguous()).T
-        signals = RoleSignals(
-            scores, **dict(zip(local, gathered, strict=True)), further=self._further_signals(grades, scores)
-        )
+        gathered = gather({name: torch.tensor(values, device=scores.device) for name, values in local.items()})
+        abstains = gathered.pop("abstains")
+        signals = RoleSignals(scores, **gathered, further=self._further_signals(grades, scores))
         if self.feedback is None or not self.model.training:
-            return signals, signals.correct.to(scores).masked_fill(abstains.bool(), torch.nan)
+            return signals, signals.correct.to(scores).masked_fill(abstains, torch.nan)
         texts = [self._shown_text(completion) for completion in completions]
         rows = [
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
@@ -258,7 +252,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         rows = gather_object(rows)
         labels = _read_labels(self.feedback(rows, self.state.global_step), len(rows))
         observed = torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
-        return signals, observed.masked_fill(abstains.bool(), torch.nan)
+        return signals, observed.masked_fill(abstains, torch.nan)
 
     def _further_signals(self, grades: Sequence[Grade], scores: torch.Tensor) -> dict[str, torch.Tensor]:
         """Gather the signals from the grades, other than correctness, that the reward uses."""

@@ -28,7 +28,7 @@ SAMPLED_ROWS = 16  # rows whose texts must give the right token ids
 MAX_ROWS = 1000  # rows of a stream in which those are looked up
 
 # Keys of a batch that are not passed to the model.
-BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin", "step")
+BATCH_KEYS = ("row_index", "keys", "given_labels", "source", "environments", "clean_order", "margin", "step")
 
 
 @dataclass
@@ -39,7 +39,7 @@ class PairCollator:
     The columns are `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (same shape; 1 if only the
     chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie; always 1 for a dataset without
     truths), `keys` (shape `(num_pairs, 2)`: identify the two solutions for drawing noise; hashes of their tokens
-    unless the dataset has keys) and, if the dataset has them, `told_labels` (shape `(num_pairs, 2)`) and `source`
+    unless the dataset has keys) and, if the dataset has them, `given_labels` (shape `(num_pairs, 2)`) and `source`
     (list of texts).
 
     Args:
@@ -64,7 +64,7 @@ class PairCollator:
         )
         if LABEL_COLUMNS[0] in examples[0]:
             labels = [[example[name] for name in LABEL_COLUMNS] for example in examples]
-            batch["told_labels"] = torch.tensor(labels, dtype=torch.float32)
+            batch["given_labels"] = torch.tensor(labels, dtype=torch.float32)
         if "source" in examples[0]:
             batch["source"] = [str(example["source"]) for example in examples]
         if self.environment_column in examples[0]:
@@ -139,12 +139,6 @@ def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> D
 
     An existing column of this name is kept.
 
-    Args:
-        dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            The dataset or stream.
-        num_workers (`int`, defaults to 0):
-            Number of worker processes that read it.
-
     Raises:
         ValueError: if an existing column repeats values, or several workers share a stream without the column.
     """
@@ -191,8 +185,6 @@ def infer_verifier_input(
             Pairs with `row_index`, as passed by the user.
         prepared ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
             The same pairs with `chosen_ids`; long ones may be missing.
-        tokenizer:
-            The verifier's tokenizer.
         max_length (`int`, *optional*):
             Maximum tokens of a text; the tokenizer's maximum by default.
 

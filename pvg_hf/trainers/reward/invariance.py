@@ -29,8 +29,6 @@ def check_batch(num_environments: int, batch_size: int, *, is_balanced: bool, cr
     Check that a batch can hold the environments.
 
     Args:
-        num_environments (`int`):
-            Number of environments in the training set.
         batch_size (`int`):
             Pairs per batch, over all processes.
         is_balanced (`bool`):
@@ -65,10 +63,6 @@ class BalancedSampler(Sampler[int]):
     them were used.
 
     Args:
-        environments (`Sequence[str]`):
-            Environment of each row.
-        batch_size (`int`):
-            Rows per batch, over all processes.
         seed (`int`):
             Seed of the order, which differs between epochs.
     """
@@ -364,8 +358,6 @@ class EnvironmentBatch:
         Gather the pairs of all processes.
 
         Args:
-            accelerator ([`~accelerate.Accelerator`]):
-                The trainer's accelerator.
             margins, environments (`torch.Tensor` of shape `(num_own_pairs,)`):
                 Values of this process; every process must have the same number.
             weights (`torch.Tensor` of shape `(num_own_pairs,)`, *optional*):
@@ -413,10 +405,6 @@ class Invariance:
     Args:
         names (`tuple[str, ...]`):
             Names of the environments, by number.
-        regulariser ([`~pvg_hf.trainers.reward.invariance.Regulariser`], *optional*):
-            The penalty; `None` if batches are only balanced.
-        weight (`float`):
-            Weight of the penalty.
     """
 
     names: tuple[str, ...]
@@ -440,14 +428,8 @@ class Invariance:
         1.
 
         Args:
-            batch ([`EnvironmentBatch`]):
-                The pairs of all processes.
             centring (`torch.Tensor`):
                 Scalar of this process.
-            is_on (`bool`):
-                Whether the penalty is switched on.
-            num_processes (`int`):
-                Number of processes that share the batch.
         """
         if not len(batch.margins):
             return Objective(centring, {})
@@ -477,13 +459,7 @@ def _sum_gradients(loss: torch.Tensor, num_processes: int) -> torch.Tensor:
 
 
 class ResetMomentsCallback(TrainerCallback):
-    """
-    Resets the optimiser's moments when a penalty is switched on: they belong to another loss.
-
-    Args:
-        invariance ([`~pvg_hf.trainers.reward.invariance.InvarianceArguments`]):
-            Arguments that determine the step.
-    """
+    """Resets the optimiser's moments when a penalty is switched on: they belong to another loss."""
 
     def __init__(self, invariance: InvarianceArguments):
         self.invariance = invariance

@@ -43,8 +43,6 @@ def noisy_labels(
             `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
         level (`str`):
             `"label"`: one draw per solution; `"pair"`: one draw for both labels, which then flip together.
-        seed (`int`):
-            Seed of the draws.
         moment (`tuple[object, ...]`):
             When labels are drawn again, see [`~pvg_hf.noise.draws.label_draw`].
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
@@ -73,10 +71,6 @@ def injected_labels(
     Args:
         keys, given (`torch.Tensor` of shape `(num_pairs, 2)`):
             Keys and labels of (chosen, rejected).
-        args ([`NoisyRewardConfig`]):
-            Settings of the noise.
-        epoch (`int`), step (`int`):
-            Current epoch and step of the training.
 
     Returns:
         `torch.Tensor` of shape `(num_pairs, 2)`: as from [`noisy_labels`], on the device of `given`; soft ones for
@@ -104,8 +98,6 @@ def pair_loss(
     Args:
         chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
             Scores, unbounded.
-        args ([`NoisyRewardConfig`]):
-            Kind of loss, assumed rates and centring.
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
             Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry reverses a pair with (0, 1)
             and ignores a tie, except with the correction `"exact"`, which uses all pairs.

@@ -18,10 +18,6 @@ class ScoredPair(NamedTuple):
             Scores, unbounded.
         clean_order (`int`):
             1 if only the chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie.
-        source (`str`, *optional*):
-            Source of the pair.
-        margin (`float`, defaults to 0.0):
-            TRL's margin of the pair.
     """
 
     row_index: int
@@ -39,8 +35,6 @@ def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[st
     Args:
         chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
             Scores of the pairs.
-        batch (`Mapping[str, Any]`):
-            Batch from [`~pvg_hf.trainers.reward.columns.PairCollator`].
     """
     num_pairs = len(chosen)
     columns = (

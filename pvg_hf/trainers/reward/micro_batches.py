@@ -11,7 +11,7 @@ from torch.utils.data import Sampler
 
 _STEP_COLUMNS = (
     "keys",
-    "told_labels",
+    "given_labels",
     "margin",
 )  # tensors of a batch on which a pair's loss depends, besides its scores
 
@@ -22,14 +22,6 @@ class SortedStepSampler(Sampler[int]):
 
     The pairs of a step stay the same. Those of a micro-batch, and of the processes at any moment, are then of like
     length, and need little padding.
-
-    Args:
-        order (`Sampler`):
-            The order of all pairs.
-        dataset ([`~datasets.Dataset`]):
-            The pairs, with `chosen_ids` and `rejected_ids`.
-        step_size (`int`):
-            Pairs of a step, over all processes.
     """
 
     def __init__(self, order: Sampler[int], dataset: Dataset, step_size: int):
@@ -93,10 +85,6 @@ def loss_of_part(
             `(chosen, rejected) -> loss` of all pairs of the step.
         scores (`tuple[torch.Tensor, torch.Tensor]`):
             Scores of the micro-batch's chosen and rejected solutions.
-        step (`Mapping`):
-            From [`mark_step`].
-        num_parts (`int`):
-            Number of micro-batches of the step.
 
     Returns:
         `torch.Tensor`: scalar. The mean over the micro-batches is the loss of the step.

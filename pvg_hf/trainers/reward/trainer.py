@@ -29,12 +29,11 @@ from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
-from pvg_hf.trainers.common.last_step import LastStepMixin
 from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.step_checks import LastStepMixin
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,
-    PairCollator,
     add_row_index,
     add_token_ids,
     check_columns,
@@ -44,21 +43,15 @@ from pvg_hf.trainers.reward.columns import (
     pair_texts,
 )
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
-from pvg_hf.trainers.reward.invariance import (
-    BalancedSampler,
-    EnvironmentBatch,
-    Invariance,
-    ResetMomentsCallback,
-    check_batch,
-)
-from pvg_hf.trainers.reward.loss import centring, clean_labels, injected_labels, order_by_label, pair_loss
+from pvg_hf.trainers.reward.invariance_mixin import InvarianceMixin
+from pvg_hf.trainers.reward.loss import clean_labels, injected_labels, pair_loss
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
 from pvg_hf.trainers.reward.micro_batches import loss_of_part, mark_step, sort_steps
 
 logger = get_logger(__name__)
 
 
-class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
+class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardTrainer):
     """
     Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can
     inject label noise and correct the loss for it.
@@ -170,29 +163,10 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         if not scores_by_likelihood(self.model) and not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 
-    def _set_up_environments(self) -> None:
-        args, column = self.args, self.args.environment_column
-        names = sorted(self.train_dataset.unique(column)) if args.invariance != "none" else []
-        self.invariance = Invariance.of(args, names)
-        numbers = {name: number for number, name in enumerate(names)}
-        self.data_collator = PairCollator(self.data_collator, column if self.invariance else None, numbers)
-        if self.invariance is None:
-            return
-        is_balanced = args.invariance_method.is_balanced
-        check_batch(len(names), self._step_size, is_balanced=is_balanced, crowded=args.crowded_environments)
-        if self.invariance.regulariser is not None:
-            self.add_callback(ResetMomentsCallback(args))
-
     @property
     def _step_size(self) -> int:
         """Number of pairs in a step over all processes."""
         return self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-
-    def _get_train_sampler(self, train_dataset=None):
-        if self.invariance is None or not self.args.invariance_method.is_balanced:
-            return super()._get_train_sampler(train_dataset)
-        environments = self.train_dataset[self.args.environment_column][:]
-        return BalancedSampler(environments, self._step_size, seed=self.args.seed)
 
     def get_train_dataloader(self):
         dataloader = super().get_train_dataloader()
@@ -290,26 +264,9 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         margin, correction = inputs.get("margin"), self.args.correction
         return pair_loss(chosen, rejected, self.args, labels=labels, margin=margin, correction=correction)
 
-    def _invariant_loss(
-        self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
-    ) -> torch.Tensor:
-        """Compute the loss over environments; its metrics are also logged if batches are only balanced."""
-        # Ties have weight 0 and are left out of the risks.
-        preferred, other, weights = order_by_label(chosen, rejected, labels)
-        batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
-        loss, figures = self.invariance.objective(
-            batch,
-            centring(chosen, rejected, self.args),
-            is_on=self.state.global_step >= self.args.penalty_start(self.state.max_steps),
-            num_processes=self.accelerator.num_processes,
-        )
-        for key, value in figures.items():
-            self._metrics["train"][key].append(value)
-        return loss
-
     def _observed_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """Return labels of (chosen, rejected), shape `(num_pairs, 2)`; `None` if all are (1, 0)."""
-        keys, given = inputs["keys"], inputs.get("told_labels")
+        keys, given = inputs["keys"], inputs.get("given_labels")
         if not self.args.injects_noise:
             return given
         given = clean_labels(len(keys)).to(keys.device) if given is None else given

@@ -207,7 +207,7 @@ def test_the_pool_is_streamed_twice(build, monkeypatch):
         passes.append(columns)
         return iterate_pool(paths, columns)
 
-    monkeypatch.setattr("pvg_hf.data.pairs.candidates.iterate_pool", counted)
+    monkeypatch.setattr("pvg_hf.data.pairs.choose.iterate_pool", counted)
     monkeypatch.setattr("pvg_hf.data.pairs.build.iterate_pool", counted)
     rows = [solution("a", name, label, sample=label) for name, label in (("right", 1), ("wrong", 0), ("wronger", 0))]
     build(rows, correct_source="both")

@@ -1,6 +1,6 @@
 import pytest
 
-from pvg_hf.data.pairs.pair_report import PairReport, TooFewPairsError
+from pvg_hf.data.pairs.build import PairReport, TooFewPairsError
 
 
 def test_metrics_are_flat():

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.data.mixture import mixture_weights
-from pvg_hf.data.pairs.candidates import CANDIDATE, Candidates
-from pvg_hf.data.pairs.select import choose_solutions
+from pvg_hf.data.pairs.choose import CANDIDATE, Candidates, choose_solutions
 
 
 def candidates(counts, num_problems=1, *, are_shared=False):

@@ -17,7 +17,7 @@ from pvg_hf.run.layout import RunFolder
 from pvg_hf.tasks import Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.task import find_flaws
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 
 SMALL = ["untrained_attacks.num_problems=3", "untrained_attacks.budget=4", "untrained_attacks.master_keys=[trust me]"]
 

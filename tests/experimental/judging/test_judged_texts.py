@@ -10,7 +10,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.experimental.judging.judged_texts import cut_to_budget
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.game.pool_scores import SOLUTION_KEYS
+from pvg_hf.game.phases.evaluate import SOLUTION_KEYS
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.run.layout import POOL_SCORES, RunFolder, pool_test_file
 

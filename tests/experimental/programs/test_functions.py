@@ -9,7 +9,7 @@ import pytest
 from pvg_hf import load_task
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.schema import outcome_of, solution_features
+from pvg_hf.data.schema import solution_features
 from pvg_hf.experimental.programs.functions import (
     Specification,
     evaluate,
@@ -30,7 +30,7 @@ from pvg_hf.experimental.programs.functions.valid_inputs import (
 )
 from pvg_hf.experimental.programs.sandbox import CallCase
 from pvg_hf.tasks import PromptBuilder
-from pvg_hf.tasks.base import grade_solutions
+from pvg_hf.tasks.base import grade_solutions, outcome_of
 
 
 def call(program, argument):

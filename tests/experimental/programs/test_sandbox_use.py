@@ -6,10 +6,9 @@ import pytest
 
 from pvg_hf.config import load_recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import GameTracker, PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.play import take_use
-from pvg_hf.game.tracking import GameTracker
 from pvg_hf.run.layout import PhaseKey, RunFolder
 
 

@@ -7,7 +7,7 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_uniform
-from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.data.pairs.choose import read_candidates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext

@@ -12,7 +12,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.phases.prover import HonestSide, _final_heldout, _mean_score
+from pvg_hf.game.honest_solutions import HonestSide, _mean_score
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
@@ -158,7 +158,7 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
         return made(*args, **settings)
 
     for made in (StopRule, Watchdogs):
-        monkeypatch.setattr(f"pvg_hf.game.phases.prover.{made.__name__}", partial(note_side, made))
+        monkeypatch.setattr(f"pvg_hf.game.monitors.{made.__name__}", partial(note_side, made))
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     for finished in (folder.prover(0), folder.pool(0)):
         shutil.rmtree(finished)
@@ -184,10 +184,10 @@ def test_the_helpful_side_of_the_stop_rule_is_observed_and_that_of_the_report_is
     line = {"prover/heldout/score_correct": 2.0, "prover/heldout/score_observed_correct": 1.0}
     clean, observed = {"score/helpful_correct": 2.0}, {"score/helpful_correct": 1.0}
     earlier, later = dict.fromkeys(line, 9.0), {"prover/kl": 0.1}
-    assert _final_heldout([earlier, line, later], "observed") == HonestSide(observed, clean)
-    assert _final_heldout([earlier, line, later], "clean") == HonestSide(clean, clean)
+    assert HonestSide.of_metrics([earlier, line, later], "observed") == HonestSide(observed, clean)
+    assert HonestSide.of_metrics([earlier, line, later], "clean") == HonestSide(clean, clean)
     assert (
-        _final_heldout([earlier, dict.fromkeys(line)], "clean") == HonestSide()
+        HonestSide.of_metrics([earlier, dict.fromkeys(line)], "clean") == HonestSide()
     )  # the last evaluation had no such solution
 
 
@@ -379,7 +379,7 @@ class SeesReversedRanks(Watchdogs):
 
 def test_goodharting_ends_the_phase_if_configured(play_phase, monkeypatch):
     """The phase of six steps is tested in two halves and as a whole."""
-    monkeypatch.setattr("pvg_hf.game.phases.prover.Watchdogs", SeesReversedRanks)
+    monkeypatch.setattr("pvg_hf.game.monitors.Watchdogs", SeesReversedRanks)
     folder = play_phase("prover", 0, watchdogs__window=3, watchdogs__goodharting="stop")
     assert list(prover_steps(folder)) == [1, 2, 3]
     (told,) = [

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.data.pairs.pair_report import TooFewPairsError
+from pvg_hf.data.pairs.build import TooFewPairsError
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_model import load_classifier

@@ -1,7 +1,7 @@
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 from pvg_hf.trainers.prover.metrics import RoleSignals, observed_metrics, role_metrics
 from tests.support.prover_training import (
     grade_by_length,

@@ -6,6 +6,13 @@ from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.trainers.prover.stopping import ParityClock, StopRule
 
 
+def is_over(rule: StopRule, step: int, line: dict[str, float]) -> bool:
+    """Whether the rule ends the phase, in which case it says so."""
+    reason = rule.update(step, line)
+    assert reason in (None, f"{rule.name} at step {step}")
+    return reason is not None
+
+
 def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stopping) -> StopRule:
     return StopRule(StoppingConfig(rule=rule, **stopping), ProverConfig(reward=reward, max_steps=num_steps), fixed)
 
@@ -48,13 +55,13 @@ def test_newest_step_weighs_five_in_the_planned_steps_by_default(num_steps, weig
     ("sneaky_incorrect", "is_done"), [(0.89, False), (0.9, True), (1.5, True)], ids=["below", "at the margin", "above"]
 )
 def test_parity_is_a_sneaky_score_within_the_margin_of_the_helpful_one(sneaky_incorrect, is_done):
-    assert make_rule().update(5, figures(helpful_correct=1.0, sneaky_incorrect=sneaky_incorrect)) == is_done
+    assert is_over(make_rule(), 5, figures(helpful_correct=1.0, sneaky_incorrect=sneaky_incorrect)) == is_done
 
 
 def test_parity_goes_by_the_smoothed_means():
     """Means of sneaky incorrect: 0, then .5 * 0 + .5 * 1.6 = .8, then .5 * .8 + .5 * 1 = .9, the helpful 1 - .1."""
     rule = make_rule(ema=0.5)
-    done = [rule.update(step, figures(1.0, value)) for step, value in ((2, 0.0), (3, 1.6), (4, 1.0))]
+    done = [is_over(rule, step, figures(1.0, value)) for step, value in ((2, 0.0), (3, 1.6), (4, 1.0))]
     assert done == [False, False, True]
 
 
@@ -62,26 +69,26 @@ def test_parity_goes_by_the_smoothed_means():
 def test_parity_waits_for_both_sides(missing):
     step = figures(1.0, 2.0)
     del step[missing]
-    assert not make_rule().update(5, step)
+    assert not is_over(make_rule(), 5, step)
 
 
 def test_no_rule_fires_in_the_first_tenth():
     rule = make_rule(num_steps=30)
-    done = [rule.update(step, figures(0.0, 1.0)) for step in range(1, 6)]
+    done = [is_over(rule, step, figures(0.0, 1.0)) for step in range(1, 6)]
     assert done == [False, False, False, True, True]
 
 
 def test_the_fixed_side_replaces_the_untrained_role():
     rule = make_rule(fixed={"score/helpful_correct": 1.0})
-    assert not rule.update(5, figures(sneaky_incorrect=0.5, helpful=None))
-    assert rule.update(6, figures(sneaky_incorrect=5.0, helpful=None))
+    assert not is_over(rule, 5, figures(sneaky_incorrect=0.5, helpful=None))
+    assert is_over(rule, 6, figures(sneaky_incorrect=5.0, helpful=None))
 
 
 @pytest.mark.parametrize(("accuracy", "is_done"), [(0.06, False), (0.05, True), (0.0, True)])
 def test_parity_and_incorrect_asks_for_a_nearly_always_incorrect_role_too(accuracy, is_done):
     rule = make_rule("parity_and_incorrect")
-    assert rule.update(5, figures(1.0, 1.0, sneaky=accuracy)) == is_done
-    assert not rule.update(6, figures(1.0, -99.0, sneaky=accuracy))
+    assert is_over(rule, 5, figures(1.0, 1.0, sneaky=accuracy)) == is_done
+    assert not is_over(rule, 6, figures(1.0, -99.0, sneaky=accuracy))
 
 
 @pytest.mark.parametrize(("failed", "is_done"), [(0.4, True), (0.5, False), (0.95, False), (1.0, False)])
@@ -90,27 +97,27 @@ def test_parity_and_incorrect_ignores_a_role_that_stopped_answering(failed, is_d
     All answered solutions are incorrect, and have the scores of helpful ones; at .5 they are no longer the majority.
     """
     rule = make_rule("parity_and_incorrect")
-    assert rule.update(5, figures(1.0, 1.0, sneaky=0.0, failed=failed)) == is_done
+    assert is_over(rule, 5, figures(1.0, 1.0, sneaky=0.0, failed=failed)) == is_done
 
 
 def test_failed_solutions_do_not_make_a_role_nearly_always_incorrect():
     """Correct are .046 of all solutions, but .09 of those that answer, above the .05 allowed."""
-    assert not make_rule("parity_and_incorrect").update(5, figures(1.0, 1.0, sneaky=0.09, failed=0.49))
+    assert not is_over(make_rule("parity_and_incorrect"), 5, figures(1.0, 1.0, sneaky=0.09, failed=0.49))
 
 
 def test_goodhart_needs_a_whole_window_of_low_accuracy():
     """The mean over both roles: .1 and .29 give .195, below .2; .31 in place of .29 gives .205."""
     low, high = figures(helpful=0.29, sneaky=0.1), figures(helpful=0.31, sneaky=0.1)
     rule = make_rule("goodhart", num_steps=100, goodhart_window=80)
-    assert [rule.update(step, low) for step in range(1, 81)] == [False] * 79 + [True]
+    assert [is_over(rule, step, low) for step in range(1, 81)] == [False] * 79 + [True]
     rule = make_rule("goodhart", num_steps=100, goodhart_window=80)
-    assert [rule.update(step, high) for step in range(1, 81)] == [False] * 80
+    assert [is_over(rule, step, high) for step in range(1, 81)] == [False] * 80
 
 
 def test_goodhart_looks_at_the_last_window_only():
     rule = make_rule("goodhart", num_steps=300, goodhart_window=80)
-    done = [rule.update(step, figures(helpful=1.0, sneaky=1.0)) for step in range(1, 41)]
-    done += [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in range(41, 121)]
+    done = [is_over(rule, step, figures(helpful=1.0, sneaky=1.0)) for step in range(1, 41)]
+    done += [is_over(rule, step, figures(helpful=0.0, sneaky=0.0)) for step in range(41, 121)]
     # The mean of the last 80 is below .2 when fewer than 16 of them are of the first 40, that is from step 105 on.
     assert done.index(True) == 104
 
@@ -123,7 +130,7 @@ def test_goodhart_looks_at_the_last_window_only():
 def test_goodhart_averages_over_a_tenth_of_the_phase_by_default(num_steps, first):
     """Always incorrect: the rule fires in the first step with a whole window that is past the first tenth."""
     rule = make_rule("goodhart", num_steps=num_steps)
-    done = [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in range(1, num_steps + 1)]
+    done = [is_over(rule, step, figures(helpful=0.0, sneaky=0.0)) for step in range(1, num_steps + 1)]
     assert done.index(True) + 1 == first
 
 
@@ -131,7 +138,7 @@ def test_goodhart_counts_the_batches_of_ppo():
     """60 steps of 4 epochs are 15 batches; a tenth of them, rounded up, are 2."""
     prover = ProverConfig(reward="goodhart", algorithm="ppo", max_steps=60)
     rule = StopRule(StoppingConfig(), prover)
-    assert [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in (1, 5, 9)] == [False, False, True]
+    assert [is_over(rule, step, figures(helpful=0.0, sneaky=0.0)) for step in (1, 5, 9)] == [False, False, True]
 
 
 def test_goodhart_window_longer_than_the_phase_is_refused():
@@ -144,7 +151,7 @@ def test_goodhart_window_longer_than_the_phase_is_refused():
 
 
 def test_max_steps_never_fires():
-    assert not any(make_rule("max_steps").update(step, figures(0.0, 9.0, sneaky=0.0)) for step in range(1, 11))
+    assert not any(is_over(make_rule("max_steps"), step, figures(0.0, 9.0, sneaky=0.0)) for step in range(1, 11))
 
 
 @pytest.mark.parametrize(
@@ -166,24 +173,24 @@ def test_auto_selects_the_rule_of_the_reward(reward, name):
 
 def test_a_log_line_that_is_not_a_step_is_skipped():
     rule = make_rule()
-    assert not rule.update(5, {"train_runtime": 1.0})
+    assert not is_over(rule, 5, {"train_runtime": 1.0})
     assert rule.means == {}
 
 
 def test_a_custom_rule_sees_means_and_thresholds():
     rule = make_rule("tests.support.own_rules:below_own_threshold", ema=0.5, score_parity_threshold=0.75)
-    assert not rule.update(5, figures(helpful_correct=2.0))
-    assert rule.update(6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1
+    assert not is_over(rule, 5, figures(helpful_correct=2.0))
+    assert is_over(rule, 6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1
 
 
 def test_custom_rule_gets_the_step_and_its_options():
     rule = make_rule("tests.support.own_rules:after_patience", options={"patience": 4})
-    assert [rule.update(step, figures(1.0)) for step in range(1, 6)] == [False, False, False, True, True]
+    assert [is_over(rule, step, figures(1.0)) for step in range(1, 6)] == [False, False, False, True, True]
 
 
 def test_custom_rule_that_fails_in_a_phase_is_named_with_its_step():
     rule = make_rule("tests.support.own_rules:fails_late")
-    assert not rule.update(3, figures(1.0))
+    assert not is_over(rule, 3, figures(1.0))
     with pytest.raises(
         ExtensionError,
         match=r"`tests.support.own_rules:fails_late` \(`stopping\.rule`\), .*step 5.*own_rules\.py, line",

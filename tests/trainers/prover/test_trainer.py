@@ -13,7 +13,7 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 from tests.support.prover_training import (
     GROUP_SIZE,
     LORA,

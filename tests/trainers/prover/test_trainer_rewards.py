@@ -10,7 +10,7 @@ import torch
 
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart, noise_corrected
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 from tests.support.prover_batches import generate, is_truncated, token_logprobs
 from tests.support.prover_training import (

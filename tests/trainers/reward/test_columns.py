@@ -87,9 +87,9 @@ def test_labels_and_environments_become_tensors():
     rows = [{**ROWS[0], "row_index": i, "chosen_label": 1, "rejected_label": i, "writer": "ab"[i]} for i in (0, 1)]
     collator = PairCollator(lambda examples: {}, "writer", {"a": 4, "b": 2})
     batch = collator(rows)
-    assert batch["told_labels"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert batch["given_labels"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
     assert batch["environments"].tolist() == [4, 2]
-    assert {"told_labels", "environments"} <= set(BATCH_KEYS)
+    assert {"given_labels", "environments"} <= set(BATCH_KEYS)
     assert (
-        not {"told_labels", "environments"} & PairCollator(lambda examples: {})([{**ROWS[0], "row_index": 0}]).keys()
+        not {"given_labels", "environments"} & PairCollator(lambda examples: {})([{**ROWS[0], "row_index": 0}]).keys()
     )

@@ -40,8 +40,7 @@ from pvg_hf.experimental.programs.sandbox import (
     SandboxCounts,
     open_sandbox,
 )
-from pvg_hf.tasks.base import Problem, Task
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.base import Grade, Problem, Task
 
 PROGRAM_COLUMNS = {
     "visible_pass_rate": Value("float64"),

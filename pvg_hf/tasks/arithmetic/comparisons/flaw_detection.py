@@ -30,13 +30,7 @@ def check_solution(puzzle: Puzzle, solution: str) -> Reading:
 
 
 class Claims:
-    """
-    The numbers that a solution has stated so far.
-
-    Args:
-        puzzle (`Puzzle`):
-            The truth.
-    """
+    """The numbers that a solution has stated so far."""
 
     def __init__(self, puzzle: Puzzle):
         self.puzzle = puzzle

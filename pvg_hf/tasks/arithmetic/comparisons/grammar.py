@@ -68,8 +68,6 @@ class Clue:
     What a problem says of one person.
 
     Args:
-        owner (`str`):
-            The person.
         relation (`Relation`):
             How the number is given.
         amount (`int`, *optional*):

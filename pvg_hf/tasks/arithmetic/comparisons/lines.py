@@ -58,8 +58,6 @@ class SolutionLine:
             The person whose number it states.
         comparison (`Clue`, *optional*):
             The comparison that it cites.
-        calculation (`Calculation`, *optional*):
-            The calculation.
         result (`int`, *optional*):
             The number; `None` for a remark.
         link (`str`, defaults to `":"`):

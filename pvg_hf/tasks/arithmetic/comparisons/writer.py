@@ -80,8 +80,6 @@ def sample_solution(
     Args:
         rng ([`~numpy.random.Generator`]):
             Source of every draw.
-        puzzle (`Puzzle`):
-            The problem.
         flaw (`FlawKind`, *optional*):
             One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another kind.
         styles (`Sequence[str]`, defaults to all):

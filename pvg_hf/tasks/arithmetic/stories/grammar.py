@@ -91,8 +91,6 @@ class Story:
     Args:
         name (`str`), objects (`str`):
             The person, and the objects that are counted.
-        start (`int`):
-            The initial count.
         events (`tuple[Event, ...]`):
             Changes of the count, in order; their number is the difficulty.
     """

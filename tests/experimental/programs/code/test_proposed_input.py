@@ -6,13 +6,14 @@ import pytest
 
 from pvg_hf import load_task
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import outcome_of, solution_features
+from pvg_hf.data.schema import solution_features
 from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS
 from pvg_hf.experimental.programs.code.proposed_input import input_bounds, is_within, read_input, split_input
 from pvg_hf.experimental.programs.sandbox import CallCase, Comparison, StdinCase
 from pvg_hf.sampling import Sample
-from pvg_hf.sampling.graded_solutions import make_rows
+from pvg_hf.sampling.sampler import make_rows
 from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.base import outcome_of
 from tests.support.program_rows import sum_row, write_jsonl
 
 

@@ -1,10 +1,24 @@
-"""Ends a training with a loss or gradient that is not finite."""
+"""Checks of a training's steps: none after the last one, and none with a loss that is not finite."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from transformers import TrainerCallback
+
+
+class LastStepMixin:
+    """
+    Trains on no further batch once all steps are taken.
+
+    When transformers' Trainer resumes from a checkpoint of the last step in the middle of an epoch, it takes another step before
+    it compares the number of steps.
+    """
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        if self.state.global_step >= self.state.max_steps:
+            return [], None
+        return super().get_batch_samples(epoch_iterator, num_batches, device)
 
 
 class FiniteLossCallback(TrainerCallback):

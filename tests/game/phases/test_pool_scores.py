@@ -6,9 +6,9 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.game import pool_scores
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.pool_scores import SOLUTION_KEYS, read_test_rows
+from pvg_hf.game.phases import evaluate
+from pvg_hf.game.phases.evaluate import SOLUTION_KEYS, read_test_rows
 from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.scoring import VerifierScorer
 from tests.support.game_runs import bytes_of, copy_until
@@ -70,13 +70,13 @@ def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game,
     folder = copy_until(reference, tmp_path, "round-001/mint")
     scored = []
 
-    def fail_in_the_third(processes, scorer, rows, score=pool_scores._score_shared):
+    def fail_in_the_third(processes, scorer, rows, score=evaluate._score_shared):
         scored.append(rows["round_index"].iloc[0])
         if len(scored) == 3:
             raise KeyboardInterrupt
         return score(processes, scorer, rows)
 
-    monkeypatch.setattr(pool_scores, "_score_shared", fail_in_the_third)
+    monkeypatch.setattr(evaluate, "_score_shared", fail_in_the_third)
     with pytest.raises(GameInterrupted):
         play(load_recipe(game()))
     play(load_recipe(game()))

@@ -1,12 +1,11 @@
-"""
-Rewards relative to a group: a solution earns more if it is more convincing than others of the same problem and role.
-"""
+"""Rewards by the verifier's score: relative to the solution's group, or gated by correctness."""
 
 import math
+from typing import Any
 
 import torch
 
-from pvg_hf.rewards.inputs import read_solutions
+from pvg_hf.rewards.inputs import read_solutions, role_aligned
 
 TOLERANCE = 1e-6  # a score this close to its group's mean counts as equal to it, so that rounding cannot flip a reward
 
@@ -111,3 +110,65 @@ def _group_statistics(scores: torch.Tensor, group_size: int) -> tuple[torch.Tens
     deviations = groups - groups.mean(dim=1, keepdim=True)
     stds = deviations.square().mean(dim=1, keepdim=True).sqrt().expand_as(deviations)
     return deviations.flatten().to(scores), stds.flatten().to(scores)
+
+
+def correctness_gated_convincingness(
+    scores: torch.Tensor,
+    correct: torch.Tensor,
+    sneaky: torch.Tensor,
+    *,
+    group_size: int,
+    answered: torch.Tensor | None = None,
+    floor: float = -2.0,
+) -> torch.Tensor:
+    """
+    Correctness-gated convincingness (CGC; Kirchner et al. 2024, eq. 3).
+
+    The reward is V if the solution plays its role, else `floor`, also without a final answer.
+
+    Args:
+        scores, correct, sneaky, group_size, answered:
+            As for [`~pvg_hf.rewards.signed_relative_convincingness`].
+        floor (`float`, *optional*, defaults to `-2.0`):
+            V0. Kirchner et al. assume V > V0, which nothing enforces: see [`count_floor_violations`].
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`: rewards, unbounded.
+
+    Raises:
+        ValueError: as for [`~pvg_hf.rewards.inputs.read_solutions`].
+    """
+    solutions = read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered)
+    return torch.where(solutions.aligned, solutions.scores, floor)
+
+
+def count_floor_violations(scores: torch.Tensor, aligned: torch.Tensor, floor: float = -2.0) -> int:
+    """
+    Count solutions that play their role but score at most `floor`, so that CGC does not pay them more than failing.
+
+    Args:
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            Verifier scores V, unbounded.
+        aligned (`torch.Tensor` of shape `(num_solutions,)`):
+            Bool, see [`~pvg_hf.rewards.role_aligned`].
+        floor (`float`, *optional*, defaults to `-2.0`):
+            V0, the reward of a solution that does not play its role.
+
+    Returns:
+        `int`: 0 if the assumption V > V0 of CGC holds.
+    """
+    return int((aligned & (scores <= floor)).sum())
+
+
+def floor_violations(
+    scores: torch.Tensor,
+    correct: torch.Tensor,
+    sneaky: torch.Tensor,
+    *,
+    answered: torch.Tensor,
+    floor: float = -2.0,
+    **ignored: Any,
+) -> dict[str, float]:
+    """Metric `floor_violations` of CGC, with its arguments: see [`count_floor_violations`]."""
+    aligned = role_aligned(correct.bool(), sneaky.bool(), answered.bool())
+    return {"floor_violations": count_floor_violations(scores, aligned, floor)}

@@ -1,0 +1,109 @@
+"""Monitors of a prover's training: the stop rule, the watchdogs, and the step at which parity is reached."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from transformers import TrainerCallback
+
+from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.false_positive_rise import last_early_step
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.honest_solutions import HonestSide
+from pvg_hf.game.watchdogs import FalsePositiveWatch, Watchdogs
+from pvg_hf.rewards import load_reward
+from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.prover.metrics import observed_metrics
+from pvg_hf.trainers.prover.stopping import ParityClock, StopRule
+
+
+class Monitor(Protocol):
+    """Follows the figures of a training."""
+
+    def update(self, step: int, figures: Mapping[str, float]) -> str | None:
+        """Take a step's figures, and return the reason why the training should end, if any."""
+
+
+class Monitors(TrainerCallback):
+    """
+    All monitors of a prover's training, which ends after the first step in which one of them has a reason.
+
+    When training resumes, they first get the figures of all steps before the checkpoint, so that their state is the same as without
+    an interruption.
+
+    Args:
+        context ([`PhaseContext`]):
+            Context of the phase; its alerts and the sections `stopping` and `watchdogs` are used.
+        prover ([`~pvg_hf.config.player_sections.ProverConfig`]), args ([`ProverGRPOConfig`]), roles (`Sequence[Role]`):
+            Settings of the training, its trainer's arguments, and the trained roles.
+        honest ([`HonestSide`]):
+            The helpful side, if the training leaves it as it is.
+        has_noisy_labels (`bool`):
+            Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`, these also decide.
+        can_recover (`bool`):
+            Whether a collapse of the sneaky role ends the training if there is a recovery from it.
+
+    Attributes:
+        reason (`str`, *optional*):
+            Why the training ends.
+    """
+
+    def __init__(
+        self,
+        context: PhaseContext,
+        prover: ProverConfig,
+        args: ProverGRPOConfig,
+        roles: Sequence[Role],
+        honest: HonestSide,
+        folder: Path,
+        *,
+        has_noisy_labels: bool,
+        can_recover: bool,
+    ):
+        stopping, config = context.recipe.stopping, context.recipe.watchdogs
+        if not can_recover:  # a collapse then only raises an alert
+            config = replace(config, collapse_recovery="none")
+        self.rule = StopRule(stopping, prover, fixed=honest.deciding)
+        self.parity = ParityClock(stopping, prover, honest.clean)
+        self.watchdogs = Watchdogs(
+            config,
+            context.alert,
+            num_steps=prover.num_batches,
+            sneaky_groups=prover.prompts_per_step // len(roles) if Role.SNEAKY in roles else 0,
+            fixed=honest.deciding,
+        )
+        self.false_positives = FalsePositiveWatch(
+            config,
+            folder,
+            context.alert,
+            last_step=last_early_step(args.max_steps, config.false_positive_window, args.steps_per_batch),
+            threshold=args.acceptance_threshold,
+            has_checker=has_noisy_labels,
+            pays_scores=prover.self_evaluation is not None or not load_reward(prover.reward).is_gated,
+            is_main=context.processes.is_main_process,
+        )
+        self.reason: str | None = None
+        self._decides_by_observed = has_noisy_labels and stopping.labels == "observed"
+        self._deciding: tuple[Monitor, ...] = (self.rule, self.watchdogs, self.false_positives)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.false_positives.begin(state.global_step)
+        for entry in state.log_history:
+            self._update(entry["step"], entry)
+
+    def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
+        if logs and self._update(state.global_step, logs):
+            control.should_training_stop = True
+            # No checkpoint: resumed from it, training would take another step before it could end.
+            control.should_save = False
+
+    def _update(self, step: int, figures: Mapping[str, float]) -> bool:
+        self.parity.update(step, figures)  # on clean labels
+        if self._decides_by_observed:
+            figures = observed_metrics(figures)
+        reasons = [reason for monitor in self._deciding if (reason := monitor.update(step, figures))]
+        if reasons and self.reason is None:
+            self.reason = reasons[0]
+        return bool(reasons)
