@@ -46,7 +46,7 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     choices = list(_choices(amounts, phase, most))
     for settings in choices:
         recipe = _with(amounts.recipe, phase, settings)
-        if PHASE_COSTS[phase].work(replace(longest, recipe=recipe), sizes).memory <= available:
+        if PHASE_COSTS[phase].memory(replace(longest, recipe=recipe), sizes) <= available:
             return recipe
     return _with(amounts.recipe, phase, choices[-1])
 

@@ -1,4 +1,4 @@
-"""Amounts, time and memory of each phase of a game."""
+"""What each phase of a game does: its tokens by kind of work, and its peak memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,11 +7,10 @@ from typing import Protocol
 from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.check.amounts import Amounts, Length
-from pvg_hf.check.costs import Work, compiled_sampling, reading, sampling, training
 from pvg_hf.check.player_sizes import PlayerSize, critic_bytes
-from pvg_hf.check.verifiers import describe_micro_batch, verifier_costs
-from pvg_hf.config.player_sections import WarmupConfig
+from pvg_hf.check.verifiers import VERIFIER_COSTS, VerifierCosts, describe_micro_batch
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.stopwatch import EVALUATING, SCORING, TRAINING, WRITING
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.static_sampler import FREE_SHARE, TRAINING_FREE_SHARE
 
@@ -19,19 +18,40 @@ Sizes = Mapping[str, PlayerSize]  # of `prover`, `verifier` and PPO's `critic`
 
 
 class PhaseCosts(Protocol):
-    """Protocol of a phase's amounts and costs, with one implementation for each phase."""
+    """Protocol of a phase's amounts and memory, with one implementation for each phase."""
 
     def describe(self, amounts: Amounts) -> str:
         """Describe what the phase does in a few words and numbers."""
 
-    def tokens(self, amounts: Amounts) -> float:
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
         """
-        Return the number of tokens that the phase writes or trains on (for `evaluate`: scores), including prompts. Texts
-        have their mean length, and no training stops early.
+        Return the number of tokens by kind of work, as [`~pvg_hf.core.stopwatch`] counts them: written ones without prompts,
+        scored and trained ones with them. Texts have their mean length, and no training stops early.
         """
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        """Return the cost of the whole phase for one process; its memory includes the players' weights."""
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
+        """Return the peak memory of a process in bytes, including the players' weights."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """`num_samples` solutions for each of `num_problems` problems in a role."""
+
+    role: Role
+    num_problems: int
+    num_samples: int
+
+    @property
+    def number(self) -> int:
+        """Number of solutions."""
+        return self.num_problems * self.num_samples
+
+    def memory(self, amounts: Amounts, prover: PlayerSize, held: float) -> float:
+        """Return the memory of writing them, while `held` bytes are taken by weights."""
+        per_batch = amounts.recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch
+        prompts = self.num_problems / amounts.num_processes
+        rows, at_once = prompts * self.num_samples, min(per_batch, prompts) * self.num_samples
+        return _writing_memory(amounts, prover, held, amounts.lengths.prompt[self.role], rows, at_once, FREE_SHARE)
 
 
 class WarmupCosts:
@@ -44,32 +64,26 @@ class WarmupCosts:
                 parts.append(f"{name}: random weights")
         return "; ".join(parts)
 
-    def tokens(self, amounts: Amounts) -> float:
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
         warmups = [config.warmup for config in amounts.recipe.players.values() if config.warmup]
         num_texts = sum(warmup.max_steps * warmup.batch_size for warmup in warmups)
-        return num_texts * (amounts.lengths.prompt[Role.HELPFUL].mean + amounts.lengths.solution.mean)
+        return {TRAINING: num_texts * (amounts.lengths.prompt[Role.HELPFUL].mean + amounts.lengths.solution.mean)}
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        configs = amounts.recipe.players
-        works = (
-            _fine_tuning(amounts, config.warmup, sizes[name]) for name, config in configs.items() if config.warmup
-        )
-        return sum(works, Work())
-
-
-def _fine_tuning(amounts: Amounts, warmup: WarmupConfig, size: PlayerSize) -> Work:
-    text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).cap(warmup.max_length)
-    text = replace(text, high=text.mean)  # batches are sorted by length, with little padding
-    whole = replace(size, num_trained=size.num_parameters, trained_bytes=size.weight_bytes)
-    work = training(
-        whole,
-        num_batches=warmup.max_steps,
-        rows=warmup.batch_size // amounts.num_processes,
-        text=text,
-        num_logits=text.high,
-        recomputes=False,
-    )
-    return work.holding(whole.training_bytes)
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
+        peaks = [0.0]
+        for name, config in amounts.recipe.players.items():
+            if config.warmup:
+                whole = replace(
+                    sizes[name], num_trained=sizes[name].num_parameters, trained_bytes=sizes[name].weight_bytes
+                )
+                text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).cap(config.warmup.max_length)
+                rows, width = (
+                    config.warmup.batch_size // amounts.num_processes,
+                    text.mean,
+                )  # sorted, with little padding
+                batch = whole.backward_bytes(rows, width, num_logits=width, recomputes=False)
+                peaks.append(whole.training_bytes + batch)
+        return max(peaks)
 
 
 class BootstrapCosts:
@@ -79,37 +93,34 @@ class BootstrapCosts:
             return f"solutions from {bootstrap.import_from}; {on_test}"
         return f"{amounts.num_verifier_problems * bootstrap.solutions_per_problem:,} solutions on D_V, {on_test}"
 
-    def writings(self, amounts: Amounts) -> list["Writing"]:
+    def writings(self, amounts: Amounts) -> list[Writing]:
         """List what the prover writes."""
         bootstrap = amounts.recipe.bootstrap
-        if bootstrap.import_from:
-            return _test_writings(amounts)
         base = Writing(Role.BASE, amounts.num_verifier_problems, bootstrap.solutions_per_problem)
-        return [*_test_writings(amounts), base]
+        return [*_test_writings(amounts), *([] if bootstrap.import_from else [base])]
 
-    def tokens(self, amounts: Amounts) -> float:
-        return sum(writing.tokens(amounts) for writing in self.writings(amounts))
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
+        return {WRITING: _written(amounts, self.writings(amounts))}
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        held = sizes["prover"].frozen_bytes
-        works = [writing.work(amounts, sizes["prover"], held) for writing in self.writings(amounts)]
-        return sum(works, Work()).holding(held)
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
+        prover, held = sizes["prover"], sizes["prover"].frozen_bytes
+        return held + max(writing.memory(amounts, prover, held) for writing in self.writings(amounts))
 
 
 class VerifierPhaseCosts:
     def describe(self, amounts: Amounts) -> str:
-        return verifier_costs(amounts.recipe).describe_training(amounts)
+        return _verifier(amounts).describe_training(amounts)
 
-    def tokens(self, amounts: Amounts) -> float:
-        return verifier_costs(amounts.recipe).num_training_tokens(amounts)
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
+        verifier, number = _verifier(amounts), amounts.num_problems("verifier_heldout")
+        heldout = number * amounts.recipe.data.solutions_per_problem * verifier.scored_tokens(amounts)
+        return {**verifier.training_tokens(amounts), EVALUATING: heldout}
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        """Cost of training, and of scoring the solutions of the held-out problems by a second copy, as it is used later."""
-        num_heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
-        learning = verifier_costs(amounts.recipe).training(amounts, sizes["verifier"])
-        scorer = _as_scorer(amounts, sizes["verifier"]).frozen_bytes
-        scoring = _scoring(amounts, sizes, num_heldout).holding(scorer)
-        return (learning + scoring).holding(sizes["verifier"].training_bytes)
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
+        """Memory of the training, and of a second copy that then scores held-out solutions, as the verifier is used later."""
+        verifier = sizes["verifier"]
+        scoring = _as_scorer(amounts, verifier).frozen_bytes + _scoring_memory(amounts, verifier)
+        return verifier.training_bytes + max(_verifier(amounts).training_memory(amounts, verifier), scoring)
 
 
 class ProverCosts:
@@ -125,83 +136,56 @@ class ProverCosts:
             f"{prover.num_generations} solutions{describe_micro_batch(prover)}; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
         )
 
-    def tokens(self, amounts: Amounts) -> float:
-        prover = amounts.recipe.prover
-        solutions = prover.total_batches * amounts.solutions_per_step
-        of_training = solutions * (amounts.training_prompt.mean + amounts.lengths.solution.mean)
-        return of_training + sum(writing.tokens(amounts) for writing in _honest_writings(amounts))
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
+        config, solution, scored = (
+            amounts.recipe.prover,
+            amounts.lengths.solution.mean,
+            _verifier(amounts).scored_tokens(amounts),
+        )
+        number = config.total_batches * amounts.solutions_per_step
+        selecting = self._num_selecting(amounts)
+        return {
+            WRITING: number * solution + _written(amounts, _honest_writings(amounts)),
+            SCORING: number * scored,
+            TRAINING: number * config.steps_per_batch * (amounts.training_prompt.mean + solution),
+            **({EVALUATING: selecting * (solution + scored)} if selecting else {}),
+        }
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
+    def _num_selecting(self, amounts: Amounts) -> int:
+        """Number of held-out solutions that select the best helpful checkpoint."""
+        config = amounts.recipe.prover
+        if Role.HELPFUL not in config.trained_roles:
+            return 0
+        num_evaluations = 1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)
+        return (
+            num_evaluations * min(config.eval_problems, amounts.num_problems("prover_heldout")) * config.eval_samples
+        )
+
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
         prover, config = sizes["prover"], amounts.recipe.prover
         # An adapter's reference is the base below it; full weights need a second copy.
         reference = prover.frozen_bytes if config.beta and not config.lora else 0
         critic = critic_bytes(config, sizes["critic"]) if config.has_critic else 0
         held = prover.training_bytes + reference + critic + _verifier_bytes(amounts, sizes)
-        work = _prover_batch(amounts, sizes, held) * config.total_batches
-        if Role.HELPFUL in config.trained_roles:
-            work += _selection(amounts, sizes, held)
-        works = (writing.work(amounts, prover, held) for writing in _honest_writings(amounts))
-        return sum(works, work).holding(held)
+        share = amounts.solutions_per_step // amounts.num_processes
+        written = _writing_memory(amounts, prover, held, amounts.training_prompt, share, share, TRAINING_FREE_SHARE)
+        peaks = [written, _scoring_memory(amounts, sizes["verifier"])]
+        peaks.append(
+            self._learning_memory(amounts, sizes, share) + (written if is_compiled(amounts) else 0)
+        )  # its cache stays
+        peaks += [writing.memory(amounts, prover, held) for writing in _honest_writings(amounts)]
+        if self._num_selecting(amounts) and not is_compiled(amounts):  # else it is written in the cache that stays
+            heldout = min(config.eval_problems, amounts.num_problems("prover_heldout"))
+            peaks.append(Writing(Role.HELPFUL, heldout, config.eval_samples).memory(amounts, prover, held))
+        return held + max(peaks)
 
-
-def _honest_writings(amounts: Amounts) -> list["Writing"]:
-    """List the solutions that the prover writes before its training, so that sneaky prompts can show them."""
-    if not amounts.recipe.task.shows_own_solutions or Role.SNEAKY not in amounts.recipe.prover.trained_roles:
-        return []
-    return [Writing(Role.HELPFUL, amounts.num_problems("prover"), amounts.recipe.mint.solutions_per_problem)]
-
-
-def _prover_batch(amounts: Amounts, sizes: Sizes, held: float) -> Work:
-    """Cost of a batch: solutions are written, scored, read by the KL reference (and with PPO by critic and prover), trained on."""
-    config, solution = amounts.recipe.prover, amounts.lengths.solution
-    prover, critics = sizes["prover"], [sizes["critic"]] if config.has_critic else []
-    share = amounts.solutions_per_step // amounts.num_processes
-    rows, text = config.rows_at_once(share), amounts.training_prompt + solution
-    work = _writing(
-        amounts,
-        prover,
-        num_prompts=share / config.num_generations,
-        num_samples=config.num_generations,
-        prompts_per_batch=share,
-        prompt=amounts.training_prompt,
-        held=held,
-        is_training=True,
-    )
-    # A static cache stays between the steps.
-    cache = work.memory if is_compiled(amounts) else 0
-    # Each learner, with the number of positions at which its loss needs logits.
-    learners = [(prover, solution.high), *((critic, 0) for critic in critics)]
-    learnings = [
-        training(
-            size,
-            num_batches=share // rows,
-            rows=rows,
-            text=text,
-            num_logits=num_logits,
-            recomputes=config.recomputes,
-            is_tiled=True,
-        )
-        for size, num_logits in learners
-    ]
-    # One backward pass goes through all learners, so that they need their memory at the same time.
-    learning = replace(sum(learnings, Work()), memory=cache + sum(work.memory for work in learnings))
-    readers = [*([prover] if config.beta else []), *([prover, *critics] if critics else [])]
-    for size in readers:
-        work += reading(size, num_texts=share, text=text, tokens_per_batch=rows * text.high)
-    return work + learning * config.steps_per_batch + _scoring(amounts, sizes, share)
-
-
-def _selection(amounts: Amounts, sizes: Sizes, held: float) -> Work:
-    """Cost of the held-out solutions that select the best helpful checkpoint."""
-    config = amounts.recipe.prover
-    num_problems = min(config.eval_problems, amounts.num_problems("prover_heldout"))
-    once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"], held)
-    if is_compiled(amounts):
-        once = replace(once, memory=0)  # it is written in the cache that stays for training
-    once += _scoring(amounts, sizes, num_problems * config.eval_samples)
-    return once * (
-        1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)
-    )  # before the first step, too
+    def _learning_memory(self, amounts: Amounts, sizes: Sizes, share: int) -> float:
+        """Memory of the backward pass, which goes through prover and critic at the same time."""
+        config, solution = amounts.recipe.prover, amounts.lengths.solution
+        rows, width = config.rows_at_once(share), (amounts.training_prompt + solution).high
+        how = {"recomputes": config.recomputes, "is_tiled": True}
+        of_critic = sizes["critic"].backward_bytes(rows, width, **how) if config.has_critic else 0
+        return of_critic + sizes["prover"].backward_bytes(rows, width, num_logits=solution.high, **how)
 
 
 class MintCosts:
@@ -209,26 +193,23 @@ class MintCosts:
         on_pool = len(GAME_ROLES) * amounts.num_verifier_problems * amounts.recipe.mint.solutions_per_problem
         return f"{on_pool:,} solutions on D_V, {amounts.num_test_solutions:,} on test"
 
-    def writings(self, amounts: Amounts) -> list["Writing"]:
+    def writings(self, amounts: Amounts) -> list[Writing]:
         """List what the prover writes."""
         mint = amounts.recipe.mint
-        on_pool = amounts.num_verifier_problems, mint.solutions_per_problem
         on_heldout = amounts.num_problems("verifier_heldout"), mint.test_solutions_per_problem
-        pool = [Writing(role, *on_pool) for role in GAME_ROLES]
+        pool = [Writing(role, amounts.num_verifier_problems, mint.solutions_per_problem) for role in GAME_ROLES]
         return [*_test_writings(amounts), *pool, Writing(Role.HELPFUL, *on_heldout)]
 
-    def tokens(self, amounts: Amounts) -> float:
-        return sum(writing.tokens(amounts) for writing in self.writings(amounts))
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
+        """Return tokens of solutions and scores; if the verifier labels proofs, also of its analyses and their checks."""
+        verifier, written = _verifier(amounts), self.writings(amounts)
+        scored = sum(writing.number for writing in written) * verifier.scored_tokens(amounts)
+        return {WRITING: _written(amounts, written), SCORING: scored + verifier.labelling_tokens(amounts)}
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        """Cost of writing and scoring solutions; if the verifier labels them, also of its analyses and their checks."""
-        written = self.writings(amounts)
-        number = sum(writing.num_problems * writing.num_samples for writing in written) / amounts.num_processes
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
         held = sizes["prover"].frozen_bytes + _verifier_bytes(amounts, sizes)
-        works = (writing.work(amounts, sizes["prover"], held) for writing in written)
-        work = sum(works, _scoring(amounts, sizes, number))
-        work += verifier_costs(amounts.recipe).labelling(amounts, sizes["verifier"])
-        return work.holding(held)
+        writing = max(writing.memory(amounts, sizes["prover"], held) for writing in self.writings(amounts))
+        return held + max(writing, _scoring_memory(amounts, sizes["verifier"]))
 
 
 class EvaluateCosts:
@@ -238,13 +219,12 @@ class EvaluateCosts:
             "their verifiers (mean)"
         )
 
-    def tokens(self, amounts: Amounts) -> float:
-        return (amounts.num_test_solutions + amounts.num_crossed_solutions) * amounts.lengths.verifier_input.mean
+    def tokens(self, amounts: Amounts) -> dict[str, float]:
+        number = amounts.num_test_solutions + amounts.num_crossed_solutions
+        return {SCORING: number * _verifier(amounts).scored_tokens(amounts)}
 
-    def work(self, amounts: Amounts, sizes: Sizes) -> Work:
-        weights = _as_scorer(amounts, sizes["verifier"]).frozen_bytes
-        number = (amounts.num_test_solutions + amounts.num_crossed_solutions) / amounts.num_processes
-        return _scoring(amounts, sizes, number).holding(weights)
+    def memory(self, amounts: Amounts, sizes: Sizes) -> float:
+        return _as_scorer(amounts, sizes["verifier"]).frozen_bytes + _scoring_memory(amounts, sizes["verifier"])
 
 
 PHASE_COSTS: dict[str, PhaseCosts] = {
@@ -257,32 +237,6 @@ PHASE_COSTS: dict[str, PhaseCosts] = {
 }
 
 
-@dataclass(frozen=True)
-class Writing:
-    """`num_samples` solutions for each of `num_problems` problems in a role."""
-
-    role: Role
-    num_problems: int
-    num_samples: int
-
-    def tokens(self, amounts: Amounts) -> float:
-        """Return the number of tokens, including prompts."""
-        lengths = amounts.lengths
-        return self.num_problems * (lengths.prompt[self.role].mean + self.num_samples * lengths.solution.mean)
-
-    def work(self, amounts: Amounts, prover: PlayerSize, held: float) -> Work:
-        """Return the cost of one process's share, while `held` bytes are taken by weights."""
-        return _writing(
-            amounts,
-            prover,
-            num_prompts=self.num_problems / amounts.num_processes,
-            num_samples=self.num_samples,
-            prompts_per_batch=amounts.recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch,
-            prompt=amounts.lengths.prompt[self.role],
-            held=held,
-        )
-
-
 def is_compiled(amounts: Amounts) -> bool:
     """
     Whether solutions are assumed to be written by a compiled `generate`: on a GPU, whatever the engine.
@@ -292,33 +246,41 @@ def is_compiled(amounts: Amounts) -> bool:
     return amounts.hardware.has_gpu and not parse_flag_from_env("ACCELERATE_USE_FSDP")
 
 
-def _writing(
+def _writing_memory(
     amounts: Amounts,
     prover: PlayerSize,
-    *,
-    num_prompts: float,
-    num_samples: int,
-    prompts_per_batch: float,
-    prompt: Length,
     held: float,
-    is_training: bool = False,
-) -> Work:
-    texts = {
-        "prompt": prompt,
-        "solution": amounts.lengths.solution,
-        "max_new_tokens": amounts.recipe.prover.max_completion_length,
-    }
+    prompt: Length,
+    num_rows: float,
+    rows_at_once: float,
+    free_share: float,
+) -> float:
+    """Memory of writing `num_rows` solutions in a process, of which the package's own loop writes `rows_at_once`."""
+    longest = amounts.recipe.prover.max_completion_length
     if not is_compiled(amounts):
-        is_adapted = is_training and prover.is_adapted
-        batches = {"num_prompts": num_prompts, "num_samples": num_samples, "prompts_per_batch": prompts_per_batch}
-        return sampling(prover, **batches, **texts, is_adapted=is_adapted)
-    free = (amounts.memory - held) * (TRAINING_FREE_SHARE if is_training else FREE_SHARE)
-    return compiled_sampling(prover, num_rows=num_prompts * num_samples, **texts, free_bytes=max(0, free))
+        return prover.loop_bytes(rows_at_once, prompt.high + longest)
+    return prover.static_cache_bytes(num_rows, round(prompt.high) + longest, (amounts.memory - held) * free_share)
 
 
 def _test_writings(amounts: Amounts) -> list[Writing]:
     on_test = amounts.num_problems("test"), amounts.recipe.mint.test_solutions_per_problem
     return [Writing(role, *on_test) for role in GAME_ROLES]
+
+
+def _honest_writings(amounts: Amounts) -> list[Writing]:
+    """List the solutions that the prover writes before its training, so that sneaky prompts can show them."""
+    if not amounts.recipe.task.shows_own_solutions or Role.SNEAKY not in amounts.recipe.prover.trained_roles:
+        return []
+    return [Writing(Role.HELPFUL, amounts.num_problems("prover"), amounts.recipe.mint.solutions_per_problem)]
+
+
+def _written(amounts: Amounts, writings: list[Writing]) -> float:
+    """Number of tokens that are written."""
+    return amounts.lengths.solution.mean * sum(writing.number for writing in writings)
+
+
+def _verifier(amounts: Amounts) -> VerifierCosts:
+    return VERIFIER_COSTS[amounts.recipe.verifier.kind]
 
 
 def _as_scorer(amounts: Amounts, verifier: PlayerSize) -> PlayerSize:
@@ -327,8 +289,8 @@ def _as_scorer(amounts: Amounts, verifier: PlayerSize) -> PlayerSize:
     return replace(verifier, weight_bytes=dtype.itemsize)
 
 
-def _scoring(amounts: Amounts, sizes: Sizes, num_solutions: float) -> Work:
-    return verifier_costs(amounts.recipe).scoring(amounts, _as_scorer(amounts, sizes["verifier"]), num_solutions)
+def _scoring_memory(amounts: Amounts, verifier: PlayerSize) -> float:
+    return _verifier(amounts).scoring_memory(amounts, _as_scorer(amounts, verifier))
 
 
 def _verifier_bytes(amounts: Amounts, sizes: Sizes) -> float:

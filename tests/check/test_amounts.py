@@ -26,32 +26,54 @@ def test_amounts_of_a_shared_prover(amounts_of):
 
 def test_tokens_of_each_phase(amounts_of):
     amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
-    on_test = 3 * (10 + 2 * 8) + 3 * (20 + 2 * 8)  # a prompt, and two solutions of 8 tokens, for each role
-    assert PHASE_COSTS["bootstrap"].tokens(amounts) == on_test + 25 * (5 + 4 * 8)
-    assert PHASE_COSTS["verifier"].tokens(amounts) == 10 * 4 * 2 * 30  # two inputs of 30 tokens a pair
-    assert PHASE_COSTS["prover"].tokens(amounts) == 5 * 16 * (15 + 8)  # prompts of both roles
-    on_pool = 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
-    assert PHASE_COSTS["mint"].tokens(amounts) == on_test + on_pool + 5 * (10 + 2 * 8)
-    assert PHASE_COSTS["evaluate"].tokens(amounts) == (12 + 12) * 30  # the base prover's, and of another round
+    assert PHASE_COSTS["bootstrap"].tokens(amounts) == {"writing": (12 + 25 * 4) * 8}  # solutions of 8 tokens
+    # Two inputs of 30 tokens a pair, and then four solutions to each of five held-out problems.
+    assert PHASE_COSTS["verifier"].tokens(amounts) == {"training": 10 * 4 * 2 * 30, "evaluating": 5 * 4 * 30}
+    prover = PHASE_COSTS["prover"].tokens(amounts)
+    config, number = amounts.recipe.prover, 5 * 16
+    selecting = (1 + -(-5 // config.evaluation_steps)) * min(4, config.eval_problems) * config.eval_samples
+    assert prover == {
+        "writing": number * 8,
+        "scoring": number * 30,
+        "training": number * (15 + 8),  # prompts of both roles
+        "evaluating": selecting * (8 + 30),
+    }
+    minted = 12 + 25 * 2 * 3 + 5 * 2
+    assert PHASE_COSTS["mint"].tokens(amounts) == {"writing": minted * 8, "scoring": minted * 30}
+    assert PHASE_COSTS["evaluate"].tokens(amounts) == {
+        "scoring": (12 + 12) * 30
+    }  # the base prover's, and of another round
 
 
 def test_amounts_of_separate_and_single_roles(amounts_of):
     separate = amounts_of("prover.roles=separate", "prover.lora={}")
     assert separate.num_prompts == 12
-    assert PHASE_COSTS["prover"].tokens(separate) == 2 * 5 * 16 * (15 + 8)  # trained twice
+    assert PHASE_COSTS["prover"].tokens(separate)["training"] == 2 * 5 * 16 * (15 + 8)  # trained twice
     assert "for each role" in PHASE_COSTS["prover"].describe(separate)
     unlike = amounts_of("prover.roles=separate", "prover.lora={}", "prover.helpful_max_steps=2")
-    assert PHASE_COSTS["prover"].tokens(unlike) == (2 + 5) * 16 * (15 + 8)
+    assert PHASE_COSTS["prover"].tokens(unlike)["training"] == (2 + 5) * 16 * (15 + 8)
     assert "at most 5 steps for the sneaky role and 2 for the helpful one" in PHASE_COSTS["prover"].describe(unlike)
     sneaky = amounts_of("prover.roles=sneaky_only")
     assert sneaky.num_prompts == 12
-    assert PHASE_COSTS["prover"].tokens(sneaky) == 5 * 16 * (20 + 8)
+    assert PHASE_COSTS["prover"].tokens(sneaky) == {"writing": 80 * 8, "scoring": 80 * 30, "training": 80 * (20 + 8)}
 
 
 def test_amounts_of_a_warmup_and_of_imported_solutions(amounts_of):
     amounts = amounts_of("prover.warmup={max_steps: 7, batch_size: 2}", "verifier.scratch={}")
     assert PHASE_COSTS["warmup"].describe(amounts) == "prover: 7 steps of 2 references; verifier: random weights"
-    assert PHASE_COSTS["warmup"].tokens(amounts) == 7 * 2 * (10 + 8)
+    assert PHASE_COSTS["warmup"].tokens(amounts) == {"training": 7 * 2 * (10 + 8)}
     imported = amounts_of("bootstrap.import_from=org/solutions", "mint.test_solutions_per_problem=2")
     assert PHASE_COSTS["bootstrap"].describe(imported) == "solutions from org/solutions; 12 on test"
     assert PHASE_COSTS["bootstrap"].writings(imported) == [Writing(Role.HELPFUL, 3, 2), Writing(Role.SNEAKY, 3, 2)]
+
+
+def test_tokens_of_a_generative_verifier(amounts_of):
+    """It writes analyses to learn, to score and to label, and learns from input and analysis."""
+    amounts = amounts_of("verifier.kind=score", "verifier.score={max_completion_length: 40, num_generations: 4}")
+    score = amounts.recipe.verifier.score_settings
+    number = 10 * score.proofs_per_step * 4
+    tokens = PHASE_COSTS["verifier"].tokens(amounts)
+    assert (tokens["writing"], tokens["training"]) == (number * 20, number * (30 + 20))
+    assert (
+        PHASE_COSTS["evaluate"].tokens(amounts)["scoring"] == 2 * amounts.num_test_solutions * score.num_analyses * 20
+    )
