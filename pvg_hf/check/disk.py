@@ -17,18 +17,8 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
     Estimate the bytes that a run will still write: what its unfinished phases keep, and the largest set of checkpoints, which
     are deleted after their phase.
 
-    Unfinished phases reuse the space that they take already. Compression of texts is left out.
-
-    Args:
-        recipe ([`Recipe`]):
-            The recipe.
-        problems ([`GameProblems`]):
-            Its problems.
-        hardware ([`Hardware`]):
-            What it is played on, which decides the type of weights.
-
-    Returns:
-        `float`, or `None` if the configuration of a model is unknown.
+    Unfinished phases reuse the space that they take already. Compression of texts is left out. `None` if the configuration of a
+    model is unknown.
     """
     kept, temporary = 0.0, [0.0]
     sizes: dict[int | None, dict[str, PlayerSize | None]] = {}

@@ -12,7 +12,7 @@ from pvg_hf.check.cards import Card, device_name, peak_flops
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.check.round_plans import PEAK_SHARE, PEAK_SHARE_OF_OTHERS, RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.config import Recipe, RecipeError
@@ -47,8 +47,10 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from _mean_rate_notes(plans)
     yield from _length_notes(recipe, plans[0])
     yield from _memory_notes(recipe, plans)
-    yield from _bfloat16_notes(plans[0])
-    if plans[0].card is not None:
+    card = plans[0].card
+    if card is not None:
+        if not card.has_bfloat16:
+            yield f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
         yield from _not_installed(plans)
 
 
@@ -74,9 +76,8 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
 
 
 def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
-    for key in dict.fromkeys(
-        key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems)
-    ):
+    found = (key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems))
+    for key in dict.fromkeys(found):
         yield (
             f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
             "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
@@ -86,16 +87,13 @@ def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
 def _corrected_by_means(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     """Corrections that assume one pair of rates although the checker has several."""
     noise = recipe.noise
-    if noise.checker is None:
-        return
-    if noise.is_for_verifier and recipe.verifier.correction != "none":
-        yield from (
-            ["verifier.correction"] if len(set(routed_rates(noise.checker, problems.parts["verifier"]))) > 1 else []
-        )
-    if noise.is_for_prover and recipe.prover.reward_correction != "none":
-        yield from (
-            ["prover.reward_correction"] if len(set(routed_rates(noise.checker, problems.parts["prover"]))) > 1 else []
-        )
+    corrections = {
+        "verifier": ("verifier.correction", recipe.verifier.correction, noise.is_for_verifier),
+        "prover": ("prover.reward_correction", recipe.prover.reward_correction, noise.is_for_prover),
+    }
+    for part, (key, correction, is_noisy) in corrections.items():
+        if noise.checker is not None and is_noisy and correction != "none":
+            yield from [key] if len(set(routed_rates(noise.checker, problems.parts[part]))) > 1 else []
 
 
 def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
@@ -125,13 +123,6 @@ def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
             )
 
 
-def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
-    if first.card is not None and not first.card.has_bfloat16:
-        yield (
-            f"`{first.card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
-        )
-
-
 def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Notes on packages that the recipe needs and this machine lacks, in a plan for another machine."""
     needed: dict[str, tuple[str, str]] = {}  # package and extra
@@ -149,29 +140,26 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
 
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
-    Check a recipe and describe what playing it costs.
+    Check a recipe and describe what playing it costs, on this machine or a card, in lines of at most 80 columns.
 
     Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
-
-    Args:
-        recipe ([`Recipe`]):
-            The recipe.
-        card ([`~pvg_hf.check.cards.Card`], *optional*):
-            Graphics card that the plan is for; this machine by default.
-
-    Returns:
-        `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
-        tokens, memory and time.
 
     Raises:
         RecipeError: if the recipe has mistakes; all of them are listed.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     code = admit_code(recipe)
-    problems, mistakes = _load_problems(recipe)
+    problems, mistakes = None, []
+    try:
+        problems = GameProblems.load(recipe)
+    except ValueError as err:
+        mistakes.append(str(err))
     others = _check_folder(recipe, problems)
     if card is not None:
-        others += _check_card(recipe)
+        if recipe.device == "cpu":
+            others.append(
+                "`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."
+            )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
     if mistakes or problems is None:
@@ -189,13 +177,6 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     return "\n".join(lines)
 
 
-def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
-    try:
-        return GameProblems.load(recipe), []
-    except ValueError as err:
-        return None, [str(err)]
-
-
 def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
     """List a mistake if the folder holds another run, or one with other problems."""
     folder = RunFolder.of(recipe)
@@ -208,18 +189,12 @@ def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
     return []
 
 
-def _check_card(recipe: Recipe) -> list[str]:
-    """List a mistake if the plan is for a graphics card, but the recipe uses none."""
-    if recipe.device != "cpu":
-        return []
-    return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
-
-
 def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[str]:
     folder = RunFolder.of(recipe)
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
+    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
     entries = {
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
@@ -228,18 +203,13 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
         "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
         "Test": f"{size['test']} problems",
-        "Prover": _describe_player(recipe, first, "prover"),
-        "Verifier": _describe_player(recipe, first, "verifier"),
+        **{name.capitalize(): _describe_player(recipe, first, name) for name in recipe.players},
         "Pretraining": _describe_pretraining(recipe),
         **_describe_critic(recipe, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
-        **({"Pilot": _describe_pilot(recipe)} if has_pilot(recipe) else {}),
+        **({"Pilot": pilot} if has_pilot(recipe) else {}),
     }
     return [line for label, text in entries.items() for line in _entry(label, text)]
-
-
-def _describe_pilot(recipe: Recipe) -> str:
-    return f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
 
 
 def _describe_machine(first: RoundPlan) -> str:
@@ -304,7 +274,7 @@ def _rows(plan: RoundPlan) -> Iterator[str]:
 def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
     time = plan.times.get(phase)
     tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(sum(plan.tokens(phase).values()))}"
-    first, *more = wrap(PHASE_COSTS[phase].describe(plan.amounts), CELLS[1] - 1)
+    first, *more = wrap(describe_phase(phase, plan.amounts), CELLS[1] - 1)
     yield _row(label, first, tokens, show_bytes(plan.memory(phase)), show_seconds(time.seconds) if time else "?")
     for text in more:
         yield _row("", text, "", "", "")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pvg_hf.check.amounts import Amounts, measure_lengths
 from pvg_hf.check.cards import Card, total_memory
 from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import count_tokens, peak_memory
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes
 from pvg_hf.check.times import Estimate, Measured, estimate_time, read_kept_rates, worker
 from pvg_hf.config import Recipe
@@ -48,11 +48,11 @@ class RoundPlan:
 
     def tokens(self, phase: str) -> dict[str, float]:
         """Tokens of a phase by kind of work."""
-        return PHASE_COSTS[phase].tokens(self.amounts)
+        return count_tokens(phase, self.amounts)
 
     def memory(self, phase: str) -> float:
         """Estimated peak memory of a phase in bytes, for each process."""
-        return PHASE_COSTS[phase].memory(self.amounts, self.sizes)
+        return peak_memory(phase, self.amounts, self.sizes)
 
     def rough_seconds(self, phase: str, peak_flops: float) -> float:
         """Seconds of a phase if each process reached `PEAK_SHARE` of `peak_flops`."""
@@ -93,19 +93,7 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
 def fit_phase(
     recipe: Recipe, problems: GameProblems, hardware: Hardware, phase: str, most: int | None = None
 ) -> Recipe:
-    """
-    Resolve what the learner of a phase leaves to `auto`, for this machine; see [`fit_to_memory`].
-
-    Args:
-        recipe ([`Recipe`]), problems ([`GameProblems`]):
-            Of the round.
-        hardware ([`Hardware`]):
-            The devices of the game.
-        phase (`str`):
-            Name of the phase.
-        most (`int`, *optional*):
-            Maximum rows of the micro-batch.
-    """
+    """Resolve what the learner of a phase leaves to `auto`, for this machine and a round's recipe; see [`fit_to_memory`]."""
     if phase not in LEARNERS or not hardware.has_gpu:
         return recipe
     lengths, memory = measure_lengths(recipe, problems), total_memory(hardware.device)

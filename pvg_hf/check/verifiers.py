@@ -12,25 +12,19 @@ from pvg_hf.scoring.batching import CPU_TOKENS
 
 
 class VerifierCosts(Protocol):
-    """Protocol of a verifier's tokens and memory, with one implementation for each value of `verifier.kind`."""
+    """Protocol of a verifier's tokens and memory (in bytes, without weights), for each value of `verifier.kind`."""
 
-    def describe_training(self, amounts: Amounts) -> str:
-        """Describe a round's training in a few words and numbers."""
+    def describe_training(self, amounts: Amounts) -> str: ...
 
-    def training_tokens(self, amounts: Amounts) -> dict[str, float]:
-        """Return the number of tokens of a round's training by kind of work."""
+    def training_tokens(self, amounts: Amounts) -> dict[str, float]: ...  # by kind of work
 
-    def training_memory(self, amounts: Amounts, size: PlayerSize) -> float:
-        """Return the memory of a step in bytes, without weights."""
+    def training_memory(self, amounts: Amounts, size: PlayerSize) -> float: ...
 
-    def scored_tokens(self, amounts: Amounts) -> float:
-        """Return the number of tokens that it reads, or writes, to score a solution."""
+    def scored_tokens(self, amounts: Amounts) -> float: ...  # that are read, or written, to score a solution
 
-    def scoring_memory(self, amounts: Amounts, size: PlayerSize) -> float:
-        """Return the memory of scoring in bytes, without weights."""
+    def scoring_memory(self, amounts: Amounts, size: PlayerSize) -> float: ...
 
-    def labelling_tokens(self, amounts: Amounts) -> float:
-        """Return the number of tokens that it writes to label a round's new proofs."""
+    def labelling_tokens(self, amounts: Amounts) -> float: ...  # that are written to label a round's new proofs
 
 
 class PairCosts:

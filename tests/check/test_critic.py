@@ -6,7 +6,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.check.mistakes import check_recipe
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import count_tokens, describe_phase, peak_memory
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.player_sizes import PlayerSize, critic_bytes, read_critic_size, read_player_size
 from pvg_hf.data.problems import GameProblems
@@ -84,8 +84,7 @@ def test_a_critics_memory_is_counted(recipe_of, hardware):
 def test_a_critic_is_trained_with_the_prover(amounts_of):
     sizes = {**SIZES, "critic": replace(SIZE, num_trained=1000)}
     plain, ppo = (
-        PHASE_COSTS["prover"].memory(amounts_of("prover.roles=sneaky_only", *overrides), sizes)
-        for overrides in ([], [PPO])
+        peak_memory("prover", amounts_of("prover.roles=sneaky_only", *overrides), sizes) for overrides in ([], [PPO])
     )
     assert ppo - plain > 16 * 1000  # and the critic's activations with the prover's
     assert plain > TRAINING
@@ -93,10 +92,10 @@ def test_a_critic_is_trained_with_the_prover(amounts_of):
 
 def test_amounts_go_by_batches(amounts_of):
     amounts = amounts_of(PPO, "prover.ppo={num_iterations: 2}", "prover.max_steps=10")  # 5 batches, as in the recipe
-    ppo, plain = (PHASE_COSTS["prover"].tokens(of_game) for of_game in (amounts, amounts_of()))
+    ppo, plain = (count_tokens("prover", of_game) for of_game in (amounts, amounts_of()))
     assert ppo["writing"] == plain["writing"]
     assert ppo["training"] == 2 * plain["training"]  # each batch twice
-    assert "10 steps, 2 on each batch of 4 prompts x 4 solutions" in PHASE_COSTS["prover"].describe(amounts)
+    assert "10 steps, 2 on each batch of 4 prompts x 4 solutions" in describe_phase("prover", amounts)
 
 
 @pytest.mark.parametrize(

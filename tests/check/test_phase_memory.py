@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import peak_memory
 from tests.support.sized_players import SIZE, SIZES, TRAINING, WEIGHTS
 
 
 def peak(amounts, phase):
-    return PHASE_COSTS[phase].memory(amounts, SIZES)
+    return peak_memory(phase, amounts, SIZES)
 
 
 def test_weights_are_counted(amounts_of):
@@ -19,8 +19,8 @@ def test_weights_are_counted(amounts_of):
 
 def test_a_verifier_that_scores_is_held_in_its_own_type(amounts_of):
     """It is in float32 here, even if its base is in bfloat16 below an adapter in training."""
-    trained, evaluate = {"verifier": replace(SIZE, weight_bytes=2)}, PHASE_COSTS["evaluate"]
-    assert evaluate.memory(amounts_of(), trained) == evaluate.memory(amounts_of(), SIZES)
+    trained = {"verifier": replace(SIZE, weight_bytes=2)}
+    assert peak_memory("evaluate", amounts_of(), trained) == peak(amounts_of(), "evaluate")
 
 
 def test_the_reference_is_a_second_copy_without_adapters(amounts_of):
@@ -37,5 +37,5 @@ def test_a_smaller_micro_batch_needs_less_memory(amounts_of):
 
 def test_a_warmup_trains_all_weights_in_spite_of_adapters(amounts_of):
     amounts = amounts_of("prover.warmup={max_steps: 2}")
-    all_trained, warmup = {"prover": replace(SIZE, num_trained=1000)}, PHASE_COSTS["warmup"]
-    assert warmup.memory(amounts, SIZES) == warmup.memory(amounts, all_trained)
+    all_trained = {"prover": replace(SIZE, num_trained=1000)}
+    assert peak_memory("warmup", amounts, all_trained) == peak(amounts, "warmup")

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pvg_hf.check.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import count_tokens, peak_memory
 from pvg_hf.check.round_plans import RoundPlan
 from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
 from pvg_hf.game.callbacks import GameCallback
@@ -97,9 +97,9 @@ def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int) -> dict
     """
     phase = context.phase.name
     amounts = replace(plan.amounts, lengths=lengths_as_written(plan.amounts, context))
-    at_lengths = PHASE_COSTS[phase].memory(amounts, plan.sizes)
+    at_lengths = peak_memory(phase, amounts, plan.sizes)
     return {
-        "planned_tokens": sum(PHASE_COSTS[phase].tokens(amounts).values()),
+        "planned_tokens": sum(count_tokens(phase, amounts).values()),
         "planned_gb": round(plan.memory(phase) / 1e9, 3),
         "planned_at_lengths_gb": round(at_lengths / 1e9, 3),
         "peak_over_planned": round(peak / at_lengths, 3),
