@@ -13,8 +13,8 @@ from pvg_hf.core.integrity import DamagedFileError, seal
 from pvg_hf.core.stopwatch import SCORING, TRAINING, WRITING, Spent
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, PhaseRecord
+from pvg_hf.run.layout import PhaseKey, RunFolder
+from pvg_hf.run.phase_record import PhaseRecord
 
 
 @pytest.fixture
