@@ -85,9 +85,7 @@ def tokenizer_source(recipe: Recipe, player: str) -> tuple[str, str | None]:
 
 
 def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase | None:
-    """
-    Find a tokenizer on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet.
-    """
+    """Find a tokenizer on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet."""
     try:
         return AutoTokenizer.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):  # ValueError: there is a configuration of the model, but no tokenizer
@@ -168,6 +166,20 @@ class Amounts:
     def training_prompt(self) -> Length:
         """Length of prompts in the prover phase, in which the trained roles share a batch."""
         return Length.combine(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
+
+    @property
+    def num_selecting_problems(self) -> int:
+        """Number of held-out problems with which the best helpful checkpoint is selected."""
+        return min(self.recipe.prover.eval_problems, self.num_problems("prover_heldout"))
+
+    @property
+    def num_selecting_solutions(self) -> int:
+        """Number of solutions by which it is selected in a prover phase."""
+        config = self.recipe.prover
+        if Role.HELPFUL not in config.trained_roles:
+            return 0
+        num_evaluations = 1 + -(-config.training_of(Role.HELPFUL).max_steps // config.evaluation_steps)
+        return num_evaluations * self.num_selecting_problems * config.eval_samples
 
     @property
     def num_test_solutions(self) -> int:

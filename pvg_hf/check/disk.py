@@ -1,6 +1,6 @@
 """Space on the disk that a run will still take."""
 
-from pvg_hf.check.player_sizes import PlayerSize, read_critic_size, read_player_size
+from pvg_hf.check.player_sizes import PlayerSize, read_sizes
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
@@ -17,18 +17,8 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
     Estimate the bytes that a run will still write: what its unfinished phases keep, and the largest set of checkpoints, which
     are deleted after their phase.
 
-    Unfinished phases reuse the space that they take already. Compression of texts is left out.
-
-    Args:
-        recipe ([`Recipe`]):
-            The recipe.
-        problems ([`GameProblems`]):
-            Its problems.
-        hardware ([`Hardware`]):
-            What it is played on, which decides the type of weights.
-
-    Returns:
-        `float`, or `None` if the configuration of a model is unknown.
+    Unfinished phases reuse the space that they take already. Compression of texts is left out. `None` if the configuration of a
+    model is unknown.
     """
     kept, temporary = 0.0, [0.0]
     sizes: dict[int | None, dict[str, PlayerSize | None]] = {}
@@ -38,7 +28,7 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
         index = key.round_index if key.round_index in recipe.rounds else None  # rounds without overrides are equal
         of_round = recipe if index is None else recipe.for_round(index)
         if index not in sizes:
-            sizes[index] = _read_sizes(of_round, hardware)
+            sizes[index] = read_sizes(of_round, hardware)
             if None in sizes[index].values():
                 return None
         kept += _num_rows(of_round, key, problems) * row_bytes + _weight_bytes(of_round, key, sizes[index])
@@ -46,11 +36,6 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
     folder = RunFolder.of(recipe)
     begun = [path for key in schedule(recipe) for path in partial_of(key.target(folder)).rglob("*") if path.is_file()]
     return max(0.0, kept + max(temporary) - sum(path.stat().st_size for path in begun))
-
-
-def _read_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize | None]:
-    sizes = {name: read_player_size(config, name, hardware) for name, config in recipe.players.items()}
-    return {**sizes, "critic": read_critic_size(recipe, hardware)} if recipe.prover.has_critic else sizes
 
 
 def _num_rows(recipe: Recipe, key: PhaseKey, problems: GameProblems) -> int:

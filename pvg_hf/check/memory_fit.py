@@ -7,7 +7,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from pvg_hf.check.amounts import Amounts, TextLengths
-from pvg_hf.check.phase_costs import PHASE_COSTS, Sizes
+from pvg_hf.check.phase_costs import Sizes, peak_memory
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 
@@ -24,20 +24,8 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
 
     The micro-batch is the largest power of two that divides a process's rows of a step, or all of them, with an estimated
     peak within `USED_SHARE` of the memory for texts of the greatest length. Activations are recomputed only if fewer than
-    `BUSY_TEXTS` texts would fit otherwise.
-
-    Args:
-        amounts ([`Amounts`]):
-            Counts of the round.
-        sizes (`Mapping`):
-            Sizes of the players.
-        phase (`str`):
-            Name of the phase.
-        most (`int`, *optional*):
-            Maximum rows of the micro-batch; larger ones ran out of memory.
-
-    Returns:
-        [`Recipe`]: unchanged without a GPU, and in phases without a learner.
+    `BUSY_TEXTS` texts would fit otherwise. Micro-batches of more than `most` rows, if given, ran out of memory. Without a GPU,
+    and in phases without a learner, the recipe stays as it is.
     """
     if phase not in LEARNERS or not amounts.hardware.has_gpu:
         return amounts.recipe
@@ -46,7 +34,7 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     choices = list(_choices(amounts, phase, most))
     for settings in choices:
         recipe = _with(amounts.recipe, phase, settings)
-        if PHASE_COSTS[phase].work(replace(longest, recipe=recipe), sizes).memory <= available:
+        if peak_memory(phase, replace(longest, recipe=recipe), sizes) <= available:
             return recipe
     return _with(amounts.recipe, phase, choices[-1])
 

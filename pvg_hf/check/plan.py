@@ -8,17 +8,18 @@ from importlib.util import find_spec
 from textwrap import wrap
 
 from pvg_hf.check.amounts import TextLengths
+from pvg_hf.check.cards import Card, device_name, peak_flops
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
-from pvg_hf.check.round_plans import RoundPlan, plan_rounds, planned_hardware
-from pvg_hf.check.speed import BANDWIDTH_SHARE, MATRIX_SHARE, REACHED_SHARE, Card
+from pvg_hf.check.round_plans import PEAK_SHARE, PEAK_SHARE_OF_OTHERS, RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
+from pvg_hf.core.stopwatch import WRITING
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
@@ -33,20 +34,9 @@ WIDTH = 80
 LABEL = 12  # columns
 CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
 
-ROUGH = (
-    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
-    "process. The formulas are in docs/recipes.md."
-)
-
-RECORDED = (
-    "A time with * was recorded in this run, by the last of these rounds that is finished, or else by an earlier one, in proportion "
-    "to the tokens."
-)
-
-NOT_MEASURED = (
-    f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
-    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
-    "The formulas are in docs/recipes.md."
+MEMORY = (
+    "Tokens are those that are written, scored and trained on. Memory is that of the models, for each process, and rough "
+    "(docs/recipes.md)."
 )
 
 
@@ -57,8 +47,10 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from _mean_rate_notes(plans)
     yield from _length_notes(recipe, plans[0])
     yield from _memory_notes(recipe, plans)
-    yield from _bfloat16_notes(plans[0])
-    if plans[0].card is not None:
+    card = plans[0].card
+    if card is not None:
+        if not card.has_bfloat16:
+            yield f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
         yield from _not_installed(plans)
 
 
@@ -84,9 +76,8 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
 
 
 def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
-    for key in dict.fromkeys(
-        key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems)
-    ):
+    found = (key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems))
+    for key in dict.fromkeys(found):
         yield (
             f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
             "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
@@ -96,16 +87,13 @@ def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
 def _corrected_by_means(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     """Corrections that assume one pair of rates although the checker has several."""
     noise = recipe.noise
-    if noise.checker is None:
-        return
-    if noise.is_for_verifier and recipe.verifier.correction != "none":
-        yield from (
-            ["verifier.correction"] if len(set(routed_rates(noise.checker, problems.parts["verifier"]))) > 1 else []
-        )
-    if noise.is_for_prover and recipe.prover.reward_correction != "none":
-        yield from (
-            ["prover.reward_correction"] if len(set(routed_rates(noise.checker, problems.parts["prover"]))) > 1 else []
-        )
+    corrections = {
+        "verifier": ("verifier.correction", recipe.verifier.correction, noise.is_for_verifier),
+        "prover": ("prover.reward_correction", recipe.prover.reward_correction, noise.is_for_prover),
+    }
+    for part, (key, correction, is_noisy) in corrections.items():
+        if noise.checker is not None and is_noisy and correction != "none":
+            yield from [key] if len(set(routed_rates(noise.checker, problems.parts[part]))) > 1 else []
 
 
 def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
@@ -123,23 +111,16 @@ def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
 
 def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Notes on phases with an estimated peak above the available memory, one per phase."""
-    available, card = plans[0].memory, plans[0].card
+    available, card = plans[0].amounts.memory, plans[0].card
     where = f"`{card.name}`" if card else "this machine"
-    phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
-    for name, (plan, work) in phases.items():
-        if work.memory > available:
+    phases = {name: (plan, plan.memory(name)) for plan in reversed(plans) for name in plan.counts}
+    for name, (plan, memory) in phases.items():
+        if memory > available:
             of_round = recipe.for_round(plan.indices[0])
             yield (
-                f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
+                f"the {name} phase is estimated at {show_bytes(memory)}, and {where} has {show_bytes(available)}. In "
                 f"order of effect: {list_memory_settings(of_round, name)}."
             )
-
-
-def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
-    if first.card is not None and not first.card.has_bfloat16:
-        yield (
-            f"`{first.card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
-        )
 
 
 def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
@@ -159,29 +140,26 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
 
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
-    Check a recipe and describe what playing it costs.
+    Check a recipe and describe what playing it costs, on this machine or a card, in lines of at most 80 columns.
 
     Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
-
-    Args:
-        recipe ([`Recipe`]):
-            The recipe.
-        card ([`~pvg_hf.check.speed.Card`], *optional*):
-            Graphics card that the plan is for; this machine by default.
-
-    Returns:
-        `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
-        tokens, memory and time.
 
     Raises:
         RecipeError: if the recipe has mistakes; all of them are listed.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     code = admit_code(recipe)
-    problems, mistakes = _load_problems(recipe)
+    problems, mistakes = None, []
+    try:
+        problems = GameProblems.load(recipe)
+    except ValueError as err:
+        mistakes.append(str(err))
     others = _check_folder(recipe, problems)
     if card is not None:
-        others += _check_card(recipe)
+        if recipe.device == "cpu":
+            others.append(
+                "`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."
+            )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
     if mistakes or problems is None:
@@ -193,23 +171,10 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
     for plan in plans:
         lines += _rows(plan)
-    lines += [
-        _row("To play", "", "", "", _show_total(recipe, plans)),
-        "",
-        *wrap(NOT_MEASURED if card else ROUGH, WIDTH),
-    ]
-    if any(plan.recorded for plan in plans):
-        lines += wrap(RECORDED, WIDTH)
+    lines += [*_describe_times(recipe, plans), *wrap(MEMORY, WIDTH)]
     for note in list_notes(recipe, plans):
         lines += wrap(f"Note: {note}", WIDTH)
     return "\n".join(lines)
-
-
-def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
-    try:
-        return GameProblems.load(recipe), []
-    except ValueError as err:
-        return None, [str(err)]
 
 
 def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
@@ -224,18 +189,12 @@ def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
     return []
 
 
-def _check_card(recipe: Recipe) -> list[str]:
-    """List a mistake if the plan is for a graphics card, but the recipe uses none."""
-    if recipe.device != "cpu":
-        return []
-    return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
-
-
 def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[str]:
     folder = RunFolder.of(recipe)
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
+    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
     entries = {
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
@@ -244,18 +203,13 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
         "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
         "Test": f"{size['test']} problems",
-        "Prover": _describe_player(recipe, first, "prover"),
-        "Verifier": _describe_player(recipe, first, "verifier"),
+        **{name.capitalize(): _describe_player(recipe, first, name) for name in recipe.players},
         "Pretraining": _describe_pretraining(recipe),
         **_describe_critic(recipe, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
-        **({"Pilot": _describe_pilot(recipe)} if has_pilot(recipe) else {}),
+        **({"Pilot": pilot} if has_pilot(recipe) else {}),
     }
     return [line for label, text in entries.items() for line in _entry(label, text)]
-
-
-def _describe_pilot(recipe: Recipe) -> str:
-    return f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
 
 
 def _describe_machine(first: RoundPlan) -> str:
@@ -263,12 +217,9 @@ def _describe_machine(first: RoundPlan) -> str:
     number = f"{hardware.num_processes} process{'es' if hardware.num_processes > 1 else ''}"
     if first.card is not None:
         card = first.card
-        return (
-            f"{card.name} (not measured), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in "
-            f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
-        )
-    count = f"{hardware.device.type}, {number}"
-    return f"{count}; {first.machine.flops / 1e9:,.0f} GFLOP/s measured at the prover's width"
+        dtype = "bfloat16" if card.has_bfloat16 else "float16"
+        return f"{card.name} (not this one), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in {dtype} at best"
+    return f"{device_name(hardware.device)}, {number}; {show_bytes(first.amounts.memory)}"
 
 
 def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
@@ -321,20 +272,51 @@ def _rows(plan: RoundPlan) -> Iterator[str]:
 
 
 def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
-    costs, seconds = PHASE_COSTS[phase], plan.seconds(phase)
-    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(costs.tokens(plan.amounts))}"
-    time = show_seconds(seconds) + ("*" if phase in plan.recorded else "")
-    first, *more = wrap(costs.describe(plan.amounts), CELLS[1] - 1)
-    yield _row(label, first, tokens, show_bytes(plan.work(phase).memory), time)
+    time = plan.times.get(phase)
+    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(sum(plan.tokens(phase).values()))}"
+    first, *more = wrap(describe_phase(phase, plan.amounts), CELLS[1] - 1)
+    yield _row(label, first, tokens, show_bytes(plan.memory(phase)), show_seconds(time.seconds) if time else "?")
     for text in more:
         yield _row("", text, "", "", "")
 
 
-def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
-    """Expected time of the unfinished phases."""
+def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Lines with the time of what is left to play, where the rates of each phase were measured, and what was not measured."""
     finished = finished_phases(recipe, RunFolder.of(recipe))
     left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
-    return show_seconds(sum(plan.seconds(name) * number for plan, counts in left for name, number in counts.items()))
+    known = sum(
+        number * plan.times[name].seconds
+        for plan, counts in left
+        for name, number in counts.items()
+        if plan.times.get(name)
+    )
+    unknown = [
+        (plan, name, number) for plan, counts in left for name, number in counts.items() if not plan.times.get(name)
+    ]
+    total = show_seconds(known) if known or not unknown else ""
+    yield _row("To play", "", "", "", f"> {total}" if unknown and total else total or "?")
+    yield ""
+    places: dict[str, dict[str, None]] = {}
+    for plan in plans:
+        for name, time in plan.times.items():
+            if time is not None:
+                places.setdefault(" and ".join(time.where), {})[name] = None
+    for place, names in places.items():
+        yield from wrap(f"Time of {', '.join(names)}: measured {place}.", WIDTH)
+    if unknown:
+        names = ", ".join(dict.fromkeys(name for _, name, _ in unknown))
+        yield from wrap(f"Time of {names}: not measured yet. {_describe_rough_time(plans[0], unknown)}", WIDTH)
+
+
+def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, str, int]]) -> str:
+    peak = first.card.half * 1e12 if first.card else peak_flops(first.amounts.hardware.device)
+    if peak is None:
+        return "It is known when this game, or another one with the same players on this machine, has played such a phase."
+    rough = show_seconds(sum(number * plan.rough_seconds(name, peak) for plan, name, number in unknown))
+    return (
+        f"Very roughly {rough} in all, if {PEAK_SHARE[WRITING]:.0%} of the card's peak rate is reached in writing and "
+        f"{PEAK_SHARE_OF_OTHERS:.0%} in other work."
+    )
 
 
 def _entry(label: str, text: str) -> list[str]:

@@ -1,6 +1,7 @@
-"""Sizes of players, computed from their configurations without loading weights."""
+"""Sizes of players and the memory that they take, computed from their configurations without loading weights."""
 
 from dataclasses import dataclass, field
+from math import ceil
 
 import torch
 from peft import PeftModel, get_peft_model
@@ -13,13 +14,13 @@ from transformers import (
 )
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
+from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.models.kv_cache import cache_width
+from pvg_hf.models.kv_cache import bytes_per_row, cache_width, rows_that_fit
 from pvg_hf.models.prover_model import lora_for_prover
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.models.token_flops import num_multiplied
+from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_model import lora_for_verifier
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
@@ -30,13 +31,17 @@ QUANTIZED_BYTES = (
 ) / 8  # NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these
 
 
+TILE = (4096, 32768)  # tokens and words of the vocabulary whose logits TRL's GRPO computes at once
+
+
 @dataclass(frozen=True)
 class PlayerSize:
-    """Size of a player."""
+    """Size of a player, and the memory in bytes that it takes."""
 
     num_parameters: int  # including an adapter's
     num_trained: int
-    num_multiplied: int  # in matrix products with every token: all except an input embedding that is only looked up
+    forward_flops: int  # per token
+    training_flops: int  # per token
     num_layers: int
     hidden_size: int
     vocab_size: int
@@ -51,41 +56,68 @@ class PlayerSize:
     config: PretrainedConfig | None = field(default=None, compare=False)
 
     @property
-    def is_adapted(self) -> bool:
-        """Whether an adapter is trained on a frozen base."""
-        return self.num_trained < self.num_parameters
-
-    @property
     def frozen_bytes(self) -> float:
-        """Memory of the weights in bytes."""
+        """Memory of the weights."""
         whole = self.num_parameters - self.num_quantized
         return whole * self.weight_bytes + self.num_quantized * QUANTIZED_BYTES
 
     @property
     def training_bytes(self) -> float:
         """
-        Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes.
+        Memory of the weights, and of the gradients and Adam's two averages of the trained ones.
 
-        Mixed precision adds a copy of the trained weights in 16 bits.
+        Mixed precision adds a copy of the trained weights in 16 bits, unless an adapter is trained.
         """
-        copy = 2 if self.is_mixed and not self.is_adapted else 0
+        copy = 2 if self.is_mixed and self.num_trained == self.num_parameters else 0
         return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes + copy)
+
+    def reading_bytes(self, num_tokens: float) -> float:
+        """Memory of a batch that is read without gradients."""
+        return 4 * num_tokens * self.hidden_size * self.weight_bytes
+
+    def backward_bytes(
+        self, rows: int, num_tokens: float, *, recomputes: bool, num_logits: float = 0, is_tiled: bool = False
+    ) -> float:
+        """
+        Memory of a forward and a backward pass over `rows` texts, padded to `num_tokens` tokens.
+
+        Args:
+            num_logits (`float`, defaults to 0):
+                Number of positions of a text at which the loss needs logits.
+            recomputes (`bool`):
+                Whether activations are recomputed in the backward pass instead of being stored.
+            is_tiled (`bool`, defaults to `False`):
+                Whether the loss computes logits in tiles, as GRPO's, and never holds all of them.
+        """
+        inputs = self.num_layers * self.hidden_size * self.weight_bytes  # of layers, which are recomputed from them
+        kept = inputs + self.kept_bytes if recomputes else self.num_layers * self.kept_bytes
+        logits = 2 * 4 * rows * num_logits * self.vocab_size  # in float32, and their gradient
+        if is_tiled:
+            logits = 4 * min(rows * num_logits, TILE[0]) * min(self.vocab_size, TILE[1])
+        return rows * num_tokens * (kept + self.passing_bytes) + logits
+
+    def loop_bytes(self, rows: float, num_tokens: float) -> float:
+        """Memory of `rows` texts that the package's own loop writes: keys and values at full length, and the logits of a token."""
+        cached = self.num_layers * self.cache_width * self.weight_bytes  # bytes of a token's keys and values
+        return rows * (num_tokens * cached + 2 * 4 * self.vocab_size)  # logits in float32, and their softmax
+
+    def static_cache_bytes(self, num_rows: float, num_tokens: int, free_bytes: float) -> float:
+        """Memory of the cache of a compiled `generate` for `num_rows` texts, of which as many as fit are written at once."""
+        dtype = {2: torch.bfloat16, 4: torch.float32}[self.weight_bytes]
+        fitting = rows_that_fit(self.config, dtype, num_tokens, int(max(0, free_bytes)))
+        rows = min(fitting, 1 << (max(1, ceil(num_rows)) - 1).bit_length())
+        return rows * bytes_per_row(self.config, dtype, num_tokens)
+
+
+def read_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize | None]:
+    """Sizes of the players and of PPO's `critic`; `None` for those whose configuration is not known."""
+    sizes = {name: read_player_size(config, name, hardware) for name, config in recipe.players.items()}
+    return {**sizes, "critic": read_critic_size(recipe, hardware)} if recipe.prover.has_critic else sizes
 
 
 def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
     """
-    Build the player without its weights, on the `meta` device, adapter included.
-
-    Args:
-        config ([`PlayerConfig`]):
-            The player's section of the recipe.
-        player (`str`):
-            `prover` or `verifier`. It decides which packaged model a name means.
-        hardware ([`Hardware`]):
-            Hardware that the player runs on.
-
-    Returns:
-        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
+    Size of the prover or verifier, adapter included; `None` if its configuration is neither on this machine nor on the Hub.
 
     Raises:
         ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
@@ -96,13 +128,8 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
         dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
         lora=config.lora,
         is_quantized=config.quantization == "4bit",
-        is_mixed=_is_mixed(hardware),
+        is_mixed=hardware.has_gpu and hardware.has_bfloat16,
     )
-
-
-def _is_mixed(hardware: Hardware) -> bool:
-    """Whether trainers compute in bfloat16 on this hardware."""
-    return hardware.has_gpu and hardware.has_bfloat16
 
 
 def _has_lm_head(config: PlayerConfig) -> bool:
@@ -111,18 +138,15 @@ def _has_lm_head(config: PlayerConfig) -> bool:
 
 def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
     """Find the configuration of a player's initial weights; `None` if neither this machine nor the Hub has it."""
-    if config.scratch:
-        return _scratch_config(config.scratch)
+    scratch = config.scratch
+    if scratch:  # its trained tokenizer may have fewer tokens than `vocab_size`
+        settings = {"tie_word_embeddings": True, **scratch.config, "vocab_size": scratch.vocab_size}
+        return AutoConfig.for_model(scratch.model_type, **settings)
     return find_config(resolve_model(config.model, player), config.revision)
 
 
 def read_pretraining_flops(config: PlayerConfig, player: str) -> float | None:
-    """
-    Operations of the pretraining of a player's initial weights, as their configuration states them.
-
-    The packaged models have this entry, `pretraining_flops`: 6 per parameter and token. `None` if it is missing, and for
-    weights that the run makes itself.
-    """
+    """Operations of the pretraining of a player's initial weights (`pretraining_flops` of their configuration), if known."""
     stored = None if config.is_made else read_model_config(config, player)
     return None if stored is None else stored.to_dict().get("pretraining_flops")
 
@@ -159,7 +183,8 @@ def measure_size(
     return PlayerSize(
         num_parameters=total,
         num_trained=sum(number for number, is_trained in sizes if is_trained),
-        num_multiplied=num_multiplied(model),
+        forward_flops=flops_per_token(model),
+        training_flops=flops_per_token(model, is_trained=True),
         num_layers=text.num_hidden_layers,
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,
@@ -175,18 +200,8 @@ def measure_size(
     )
 
 
-def _scratch_config(scratch: ScratchConfig) -> PretrainedConfig:
-    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
-    settings = {"tie_word_embeddings": True, **scratch.config, "vocab_size": scratch.vocab_size}
-    return AutoConfig.for_model(scratch.model_type, **settings)
-
-
 def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
-    """
-    Find the configuration of a model on this machine, else on the Hub; `None` if neither has it.
-
-    It is a few kilobytes; no weights are downloaded.
-    """
+    """Find the configuration of a model on this machine, else on the Hub; `None` if neither has it."""
     try:
         return AutoConfig.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
     except OSError:
@@ -196,12 +211,7 @@ def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
 
 
 def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
-    """
-    Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown.
-
-    Raises:
-        ValueError: if LoRA finds none of its modules.
-    """
+    """Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown."""
     stored = read_model_config(config, player)
     if stored is None or config.lora is None:
         return None
@@ -209,19 +219,14 @@ def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
 
 
 def _empty_player(config: PretrainedConfig, has_lm_head: bool, lora: LoraConfig | None) -> PreTrainedModel | PeftModel:
-    model = _empty_model(config, has_lm_head)
+    config.num_labels = 1
+    architecture = AutoModelForCausalLM if has_lm_head else AutoModelForSequenceClassification
+    with torch.device("meta"):
+        model = architecture.from_config(config)
     if lora is None:
         return model
     adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
     return get_peft_model(model, adapter, low_cpu_mem_usage=True)
-
-
-def _empty_model(config: PretrainedConfig, has_lm_head: bool) -> PreTrainedModel:
-    with torch.device("meta"):
-        if has_lm_head:
-            return AutoModelForCausalLM.from_config(config)
-        config.num_labels = 1
-        return AutoModelForSequenceClassification.from_config(config)
 
 
 def _num_linear(model: torch.nn.Module) -> int:
@@ -242,12 +247,9 @@ def has_adapter_critic(config: ProverConfig) -> bool:
 
 def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
     """
-    Size of PPO's critic, by the same method as [`read_player_size`].
+    Size of PPO's critic; `None` if its configuration is neither on this machine nor on the Hub.
 
     A critic that is not an adapter is fully fine-tuned in float32.
-
-    Returns:
-        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
     """
     prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
     if has_adapter_critic(prover):
@@ -258,7 +260,9 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
         config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
     else:
         config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
-    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=_is_mixed(hardware))
+    return measure_size(
+        config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=hardware.has_gpu and hardware.has_bfloat16
+    )
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:

@@ -1,21 +1,27 @@
-"""The plan of a game: what each phase of its rounds costs, estimated or as recorded in earlier phases of the run."""
+"""The plan of a game: amounts, memory and time of each phase of its rounds."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from pvg_hf.check.amounts import Amounts, measure_lengths
-from pvg_hf.check.costs import Work
+from pvg_hf.check.cards import Card, total_memory
 from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
-from pvg_hf.check.phase_costs import PHASE_COSTS
-from pvg_hf.check.player_sizes import PlayerSize, read_critic_size, read_player_size
-from pvg_hf.check.speed import Card, Machine, measure_machine, total_memory
+from pvg_hf.check.phase_costs import count_tokens, peak_memory
+from pvg_hf.check.player_sizes import PlayerSize, read_sizes
+from pvg_hf.check.times import Estimate, Measured, estimate_time, read_kept_rates, worker
 from pvg_hf.config import Recipe
+from pvg_hf.core.stopwatch import TRAINING, UNKNOWN, WRITING, Spent, read_split
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, early_phases, finished_phases
 from pvg_hf.run.phase_record import read_record
+
+PEAK_SHARE = {WRITING: 0.02}
+"""Share of a card's peak rate that a kind of work is assumed to reach if no rate was measured."""
+
+PEAK_SHARE_OF_OTHERS = 0.2
 
 
 @dataclass(frozen=True)
@@ -26,14 +32,10 @@ class RoundPlan:
     early: list[str]  # phases before the first round, if the plan includes round 0
     amounts: Amounts  # counts of one of these rounds
     sizes: dict[str, PlayerSize]  # of each player, and of PPO's `critic`
-    machine: Machine  # its speed in the prover's data type and at the prover's width
     card: Card | None = None  # that the plan is for; this machine by default
-    recorded: Mapping[str, float] = field(default_factory=dict)  # seconds of phases by name, see `plan_rounds`
-
-    @property
-    def memory(self) -> int:
-        """Memory in bytes of the card, or of this machine's device."""
-        return self.amounts.memory
+    times: Mapping[str, Estimate | None] = field(
+        default_factory=dict
+    )  # of phases by name; `None` without measured rates
 
     @property
     def counts(self) -> Counter[str]:
@@ -44,65 +46,59 @@ class RoundPlan:
         """Whether this plan includes a phase."""
         return key.name in self.early if key.round_index is None else key.round_index in self.indices
 
-    def work(self, phase: str) -> Work:
-        """Estimated cost of a phase."""
-        return PHASE_COSTS[phase].work(self.amounts, self.sizes)
+    def tokens(self, phase: str) -> dict[str, float]:
+        """Tokens of a phase by kind of work."""
+        return count_tokens(phase, self.amounts)
 
-    def seconds(self, phase: str) -> float:
-        """Seconds that a phase takes: recorded, else estimated."""
-        return self.recorded[phase] if phase in self.recorded else self.machine.seconds(self.work(phase))
+    def memory(self, phase: str) -> float:
+        """Estimated peak memory of a phase in bytes, for each process."""
+        return peak_memory(phase, self.amounts, self.sizes)
+
+    def rough_seconds(self, phase: str, peak_flops: float) -> float:
+        """Seconds of a phase if each process reached `PEAK_SHARE` of `peak_flops`."""
+        seconds = 0.0
+        for kind, number in self.tokens(phase).items():
+            size = self.sizes["verifier" if worker(phase, kind) == "verifier" else "prover"]
+            flops = size.training_flops if kind == TRAINING else size.forward_flops
+            seconds += number * flops / (PEAK_SHARE.get(kind, PEAK_SHARE_OF_OTHERS) * peak_flops)
+        return seconds / self.amounts.num_processes
 
 
 def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None) -> list[RoundPlan]:
     """
     Plan all rounds of a game, with one plan per group of consecutive equal rounds.
 
-    Without a card, the speed of this machine is measured, and a phase that the run has finished with as many processes takes
-    the recorded time: that of the last finished round of the group, or of an earlier one in proportion to its tokens.
+    Without a card, times follow from the rates of finished phases of the run with as many processes, and of the last game with the
+    same players on this machine.
 
     Raises:
         ValueError: if the configuration of a model is neither on this machine nor on the Hub.
         DamagedFileError: if the record of a finished phase is damaged.
     """
     hardware = planned_hardware(recipe, card)
-    dtype = hardware.dtype(recipe.prover.dtype, is_precise=False)
-    machine = card.machine(dtype) if card else None
     plans = []
     for indices in _equal_rounds(recipe):
         of_round = recipe.for_round(indices[0])
-        sizes = _player_sizes(of_round, hardware)
-        machine = machine or measure_machine(hardware.device, dtype, sizes["prover"].hidden_size)
+        sizes = _known_sizes(of_round, hardware)
         early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
         of_problems = problems.for_round(of_round)
         memory = card.num_bytes if card else total_memory(hardware.device)
         amounts = Amounts(of_round, of_problems, hardware, measure_lengths(of_round, of_problems), memory)
         for phase in LEARNERS:
             amounts = replace(amounts, recipe=fit_to_memory(amounts, sizes, phase))
-        plans.append(RoundPlan(indices, early, amounts, sizes, machine, card))
-    return plans if card else _with_recorded_times(recipe, plans)
+        plans.append(RoundPlan(indices, early, amounts, sizes, card))
+    return plans if card else _with_times(recipe, plans)
 
 
 def fit_phase(
     recipe: Recipe, problems: GameProblems, hardware: Hardware, phase: str, most: int | None = None
 ) -> Recipe:
-    """
-    Resolve what the learner of a phase leaves to `auto`, for this machine; see [`fit_to_memory`].
-
-    Args:
-        recipe ([`Recipe`]), problems ([`GameProblems`]):
-            Of the round.
-        hardware ([`Hardware`]):
-            The devices of the game.
-        phase (`str`):
-            Name of the phase.
-        most (`int`, *optional*):
-            Maximum rows of the micro-batch.
-    """
+    """Resolve what the learner of a phase leaves to `auto`, for this machine and a round's recipe; see [`fit_to_memory`]."""
     if phase not in LEARNERS or not hardware.has_gpu:
         return recipe
     lengths, memory = measure_lengths(recipe, problems), total_memory(hardware.device)
     amounts = Amounts(recipe, problems, hardware, lengths, memory)
-    return fit_to_memory(amounts, _player_sizes(recipe, hardware), phase, most=most)
+    return fit_to_memory(amounts, _known_sizes(recipe, hardware), phase, most=most)
 
 
 def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
@@ -118,10 +114,8 @@ def _equal_rounds(recipe: Recipe) -> list[range]:
     return [range(*pair) for pair in pairwise(bounds)]
 
 
-def _player_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
-    sizes = {name: read_player_size(config, name, hardware) for name, config in recipe.players.items()}
-    if recipe.prover.has_critic:
-        sizes["critic"] = read_critic_size(recipe, hardware)
+def _known_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
+    sizes = read_sizes(recipe, hardware)
     unknown = [name for name, size in sizes.items() if size is None]
     if unknown:  # the checks before a plan have read it, so that only the connection can have failed since
         raise ValueError(
@@ -131,22 +125,32 @@ def _player_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
     return sizes
 
 
-def _with_recorded_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[RoundPlan]:
-    """Add the times of the run's finished phases, for themselves and for later rounds."""
+def _with_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[RoundPlan]:
+    """Add the times of phases; a finished phase takes the time that it took."""
     folder = RunFolder.of(recipe)
     finished = finished_phases(recipe, folder)
-    known: dict[str, tuple[float, float]] = {}  # seconds and tokens of the last finished phase of each name
+    played = [list(_measured_phases(plan, folder, [key for key in finished if plan.covers(key)])) for plan in plans]
+    of_run = [one for in_plan in reversed(played) for one in in_plan]
+    kept = read_kept_rates(recipe, plans[0].amounts.hardware)
     timed = []
-    for plan in plans:
-        recorded = {}
-        for name in plan.counts:
-            tokens = PHASE_COSTS[name].tokens(plan.amounts)
-            done = [key for key in finished if key.name == name and plan.covers(key)]
-            record = read_record(done[-1].target(folder)) if done else None
-            if record is not None and record.num_processes == plan.amounts.num_processes:
-                known[name] = record.seconds, tokens
-            if name in known:
-                seconds, tokens_then = known[name]
-                recorded[name] = seconds * (tokens / tokens_then if tokens_then else 1.0)
-        timed.append(replace(plan, recorded=recorded))
+    for plan, in_plan in zip(plans, played, strict=True):
+        measured = [*in_plan, *of_run, *kept]  # a plan's own phases come first, then the newest
+        times = {name: estimate_time(name, plan.tokens(name), measured) for name in plan.counts}
+        timed.append(replace(plan, times=times))
     return timed
+
+
+def _measured_phases(plan: RoundPlan, folder: RunFolder, finished: Sequence[PhaseKey]) -> Iterator[Measured]:
+    """
+    Yield measurements of the last finished phase of each name in a plan, with the planned tokens.
+
+    So later rounds are expected to differ from their plan, e.g. by stopping early, as this phase did.
+    """
+    for key in {key.name: key for key in finished}.values():
+        record = read_record(key.target(folder))
+        if record is not None and record.num_processes == plan.amounts.num_processes:
+            split = read_split(record.split) or {UNKNOWN: Spent(record.seconds)}
+            where = (
+                "before round 0 of this run" if key.round_index is None else f"in round {key.round_index} of this run"
+            )
+            yield Measured.of(key.name, where, plan.tokens(key.name), split)

@@ -10,10 +10,12 @@ import torch
 from accelerate import PartialState
 
 from pvg_hf.check.plan import has_pilot
+from pvg_hf.check.times import PILOT, keep_rates
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError
+from pvg_hf.core.stopwatch import WRITING, measuring
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -68,9 +70,13 @@ def _sample(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: Sto
     context = PhaseContext(recipe, folder, PhaseKey("pilot"), problems, stop)
     sampler = context.players.base_sampler()
     rows = []
-    for role in PILOT_ROLES:
-        logger.info("Pilot: %d problems in the %s role", len(asked), role)
-        rows += sample_rows(context, WriteJob("verifier", role, BASE_ROUND, 1), asked, sampler)
+    with measuring() as stopwatch:
+        for role in PILOT_ROLES:
+            logger.info("Pilot: %d problems in the %s role", len(asked), role)
+            rows += sample_rows(context, WriteJob("verifier", role, BASE_ROUND, 1), asked, sampler)
+        written = {WRITING: stopwatch.read()[WRITING]}
+    if context.processes.is_main_process:
+        keep_rates(recipe, context.players.hardware, PILOT, written)
     del sampler
     gc.collect()  # free the prover before a phase loads its own players
     if torch.cuda.is_available():

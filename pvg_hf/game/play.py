@@ -13,11 +13,12 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object, parse_flag_from_env
 
+from pvg_hf.check.cards import peak_flops
 from pvg_hf.check.machine import choose_engine_for_game
 from pvg_hf.check.memory_fit import LEARNERS, rows_of_step
 from pvg_hf.check.mistakes import refuse_mistakes
 from pvg_hf.check.round_plans import fit_phase
-from pvg_hf.check.speed import peak_flops
+from pvg_hf.check.times import keep_rates
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
@@ -200,6 +201,7 @@ def _play_phase(
     context.processes.wait_for_everyone()
     if is_main:
         write_derived(recipe, folder)
+        keep_rates(recipe, context.players.hardware, key.name, read_split(record.split))
         if key.name == "evaluate":
             refresh_report(recipe, folder)
     shares = describe_shares(read_split(record.split))

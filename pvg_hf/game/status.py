@@ -189,6 +189,7 @@ def _header(folder: RunFolder, phases: list[PhaseStatus], *, with_report: bool) 
     seconds = sum(phase.seconds or 0.0 for phase in finished)
     yield f"{'Run folder':<{LABEL}}{folder.root}"
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
+    yield from _time_left(phases)
     absent = "none yet; it comes with the first evaluated round" if with_report else "none, by `logging.report`"
     if folder.pilot.exists():
         yield f"{'Pilot':<{LABEL}}{folder.pilot}; `--pilot` prints it"
@@ -197,6 +198,16 @@ def _header(folder: RunFolder, phases: list[PhaseStatus], *, with_report: bool) 
     provers = folder.rounds("prover").values()
     best = [path for prover in provers for path in sorted(prover.glob(f"**/{BEST_HELPFUL}"))]
     yield f"{'Helpful':<{LABEL}}{best[-1] if best else 'no checkpoint of a helpful prover was kept yet'}"
+
+
+def _time_left(phases: list[PhaseStatus]) -> Iterator[str]:
+    """Time of the unfinished phases, if each takes as long as the last finished one of its name."""
+    known = {phase.key.name: phase.seconds for phase in phases if phase.seconds is not None}
+    left = [phase.key for phase in phases if phase.state != "finished"]
+    timed = [known[key.name] for key in left if key.name in known]
+    if timed:
+        about = "about" if len(timed) == len(left) else "at least"
+        yield f"{'To play':<{LABEL}}{about} {show_seconds(sum(timed))}, if phases take as long as in earlier rounds"
 
 
 def _table(phases: list[PhaseStatus]) -> Iterator[str]:

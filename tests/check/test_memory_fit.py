@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pvg_hf.check.memory_fit import fit_to_memory
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import peak_memory
 from tests.support.sized_players import SIZE, SIZES
 
 DEEP = {name: replace(SIZE, num_layers=8) for name in SIZES}  # so that recomputing saves much
@@ -27,7 +27,7 @@ def fitted(amounts_of):
         # Texts of the greatest length: the problems' 24 tokens and `max_completion_length`.
         most = amounts.recipe.prover.max_completion_length
         lengths = replace(amounts.lengths, verifier_input=replace(amounts.lengths.verifier_input, high=33 - 9 + most))
-        peak = PHASE_COSTS["verifier"].work(on_gpu(replace(fitting, lengths=lengths), 1), DEEP).memory
+        peak = peak_memory("verifier", on_gpu(replace(fitting, lengths=lengths), 1), DEEP)
         chosen = fit_to_memory(on_gpu(amounts, peak / 0.85 * spare), DEEP, "verifier", **options).verifier
         return chosen.micro_batch_size, chosen.gradient_checkpointing
 
@@ -77,7 +77,7 @@ def test_the_cache_of_selection_is_that_of_training(amounts_of):
     """Selection would fill the memory that training leaves, so that even the smallest micro-batch would seem too large."""
     many = amounts_of("prover.eval_samples=1000", "verifier.tokens_per_batch=1")
     few = amounts_of("prover.eval_samples=1", "verifier.tokens_per_batch=1")
-    peaks = [PHASE_COSTS["prover"].work(on_gpu(amounts, 10**8), DEEP).memory for amounts in (many, few)]
+    peaks = [peak_memory("prover", on_gpu(amounts, 10**8), DEEP) for amounts in (many, few)]
     assert peaks[0] == peaks[1]
 
 

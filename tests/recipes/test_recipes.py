@@ -12,10 +12,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from experiments.arms import describe_arms
 from pvg_hf import load_recipe, load_task, play
+from pvg_hf.check.cards import CARDS
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.round_plans import planned_hardware
-from pvg_hf.check.speed import CARDS
 from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
@@ -130,7 +130,7 @@ def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(untrained_qw
     small += [f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"]
     recipe = load_recipe(repository / "recipes/noise/systematic.yaml", small)
     plan = " ".join(describe_plan(recipe, CARDS["h100"]).split())
-    assert "h100 (not measured)" in plan
+    assert "h100 (not this one)" in plan
     assert "at most 500 steps of 64 prompts x 4" in plan
     assert "`prover.generation` needs vLLM" in plan or find_spec("vllm") is not None
     bucket = recipe.noise.checker.errors.targeted_buckets[0]

@@ -19,6 +19,12 @@ LENGTHS = TextLengths(
 SIZES = {"verifier": 20, "verifier_heldout": 5, "prover": 12, "prover_heldout": 4, "test": 3}
 
 
+@pytest.fixture(autouse=True)
+def rates_of_other_games(tmp_path, monkeypatch):
+    """Keeps plans from finding rates of other tests."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "no-cache"))
+
+
 @pytest.fixture
 def values(small_recipe):
     """A recipe that can be played, as plain values."""

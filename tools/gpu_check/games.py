@@ -246,11 +246,12 @@ def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> d
     """
     Estimated hours of a whole recipe by phase, all rounds together, for the phases that were measured.
 
-    Each phase's planned time is multiplied by the ratio of measured to planned time of the few steps.
+    They are the seconds of the few steps in proportion to the tokens.
     """
     hours: Counter[str] = Counter()
     for plan in plan_rounds(whole, GameProblems.load(whole)):
         for name in plan.counts.keys() & phases.keys():
-            seconds = plan.counts[name] * plan.machine.seconds(plan.work(name))
-            hours[name] += seconds * phases[name]["worked_over_planned"] / 3600
+            measured = phases[name]
+            seconds = measured["worked_seconds"] * sum(plan.tokens(name).values()) / measured["planned_tokens"]
+            hours[name] += plan.counts[name] * seconds / 3600
     return dict(hours)

@@ -1,4 +1,4 @@
-"""Measures speed and memory of a game's phases, and compares them with the plan's estimates."""
+"""Measures speed and memory of a game's phases, and compares memory with the plan's estimate."""
 
 import gc
 from collections.abc import Callable, Container
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pvg_hf.check.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
-from pvg_hf.check.phase_costs import PHASE_COSTS
+from pvg_hf.check.phase_costs import count_tokens, peak_memory
 from pvg_hf.check.round_plans import RoundPlan
 from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
 from pvg_hf.game.context import GameCallback, PhaseContext
@@ -59,7 +59,7 @@ class PhaseMeasures(GameCallback):
         worked = sum(spent.seconds for kind, spent in split.items() if kind != OTHER)
         of_phase = {"seconds": round(record.seconds, 2), **self._speed(split), "num_halvings": self.meter.num_halvings}
         of_phase |= {"peak_gb": round(peak / 1e9, 3), "reserved_gb": round(reserved / 1e9, 3)}
-        of_phase |= compare_with_plan(self.plan, context, peak, worked)
+        of_phase |= {"worked_seconds": round(worked, 2), **compare_with_plan(self.plan, context, peak)}
         self.figures["phases"][context.phase.name] = of_phase
         if context.processes.is_main_process:
             self.save(self.figures)
@@ -78,9 +78,9 @@ class PhaseMeasures(GameCallback):
         return found
 
 
-def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int, worked: float) -> dict[str, Any]:
+def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int) -> dict[str, Any]:
     """
-    Compare a phase's measured memory and time with the plan.
+    Compare a phase's measured memory with the plan.
 
     Args:
         plan ([`RoundPlan`]):
@@ -89,22 +89,19 @@ def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int, worked:
             Context of a finished phase.
         peak (`int`):
             Peak memory of tensors in bytes.
-        worked (`float`):
-            Seconds of all kinds of work except `other`, such as loading models.
 
     Returns:
-        `dict`: `planned_gb`, the estimate of `--plan` from the lengths of references; `planned_at_lengths_gb`, the estimate from
-        the actual lengths of texts; and the ratios of the measured values to the latter.
+        `dict`: `planned_gb`, the estimate of `--plan` from the lengths of references; `planned_tokens` and
+        `planned_at_lengths_gb`, from the actual lengths of texts; and the ratio of the measured peak to the latter.
     """
     phase = context.phase.name
     amounts = replace(plan.amounts, lengths=lengths_as_written(plan.amounts, context))
-    planned, at_lengths = plan.work(phase), PHASE_COSTS[phase].work(amounts, plan.sizes)
+    at_lengths = peak_memory(phase, amounts, plan.sizes)
     return {
-        "planned_gb": round(planned.memory / 1e9, 3),
-        "planned_at_lengths_gb": round(at_lengths.memory / 1e9, 3),
-        "peak_over_planned": round(peak / at_lengths.memory, 3),
-        "worked_seconds": round(worked, 2),
-        "worked_over_planned": round(worked / plan.machine.seconds(at_lengths), 3),
+        "planned_tokens": sum(count_tokens(phase, amounts).values()),
+        "planned_gb": round(plan.memory(phase) / 1e9, 3),
+        "planned_at_lengths_gb": round(at_lengths / 1e9, 3),
+        "peak_over_planned": round(peak / at_lengths, 3),
     }
 
 

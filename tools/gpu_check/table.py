@@ -20,12 +20,8 @@ COLUMNS = (
     ("planned, GB", "planned_gb"),
     ("at these lengths, GB", "planned_at_lengths_gb"),
     ("peak / planned", "peak_over_planned"),
-    ("time / planned", "worked_over_planned"),
 )
-RATIOS = {
-    "peak memory / planned": ("peak_over_planned", 0.85, 1.15),
-    "time / planned": ("worked_over_planned", 1 / 1.5, 1.5),
-}
+RATIOS = {"peak memory / planned": ("peak_over_planned", 0.85, 1.15)}
 """Goals of a ratio: the figure, and the bounds that every phase should keep."""
 
 LEAST_MFU = 0.2  # of training, in the part `gsm8k`
@@ -146,7 +142,6 @@ def _describe_bottleneck(name: str, figures: Figures) -> str:
     facts = [
         f"{_show(rate)} tokens a second" if rate else "",
         f"MFU {_show(mfu, is_share=True)}" if mfu else "",
-        f"the phase takes {_show(of_phase['worked_over_planned'])} of its planned time",
     ]
     of_what = f"the recipe's {_show(whole)} hours" if hours else "the time that was measured"
     share = f"{100 * spent[phase, kind] / whole:.0f} %"
