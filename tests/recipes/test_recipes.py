@@ -128,7 +128,7 @@ def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_script(p
 def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(untrained_qwen, repository, tmp_path):
     small = ["task.options={num_train: 2000, num_test: 20}", f"output_dir={tmp_path}"]
     small += [f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"]
-    recipe = load_recipe(repository / "recipes/noise/systematic.yaml", small)
+    recipe = load_recipe(repository / "experiments/systematic.yaml", small)
     plan = " ".join(describe_plan(recipe, CARDS["h100"]).split())
     assert "h100 (not this one)" in plan
     assert "at most 500 steps of 64 prompts x 4" in plan
