@@ -104,7 +104,7 @@ def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("backend", ["none", "landlock"])
+@pytest.mark.parametrize("backend", ["none", "bubblewrap"])
 def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_path):
     stopped, recipe = begin_minting(whole, tmp_path, backend)
     log = tmp_path / "log.txt"

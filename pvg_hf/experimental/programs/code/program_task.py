@@ -133,11 +133,9 @@ class ProgramTask(Task):
     Args:
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
-        limits ([`~pvg_hf.experimental.programs.sandbox.Limits`], *optional*):
-            What a program may use.
         num_workers (`int`, *optional*):
             Programs that run at the same time, at least 1; by default one for each processor core that this process may use, at
-            most 8, and 1 in the sandbox `remote`, whose workers cost money.
+            most 8.
         prover_inputs (`bool`, defaults to `False`):
             Whether a text may end with an input on which its program fails. Verifiers do not see it. If it is valid, it can become
             the certificate's. The sneaky prompt asks for it: it is then the subclass's `sneaky_prompt_with_input`. `detail` has
@@ -148,20 +146,14 @@ class ProgramTask(Task):
     """
 
     detail_columns: ClassVar = PROGRAM_COLUMNS
+    limits: ClassVar[Limits]  # of a program
     sneaky_prompt_with_input: ClassVar[str]  # in place of the sneaky prompt, with `prover_inputs`
 
-    def __init__(
-        self,
-        sandbox: str = "auto",
-        limits: Limits | None = None,
-        num_workers: int | None = None,
-        prover_inputs: bool = False,
-    ):
+    def __init__(self, sandbox: str = "auto", num_workers: int | None = None, prover_inputs: bool = False):
         if num_workers is not None and num_workers < 1:
             raise ValueError(f"`num_workers` must be at least 1, or omitted for one per core; got {num_workers}.")
         self.backend = sandbox
-        self.limits = limits or Limits()
-        self.num_workers = num_workers or (1 if sandbox == "remote" else _cores_of_a_process())
+        self.num_workers = num_workers or _cores_of_a_process()
         self._opened: Sandbox | None = None
         self.prover_inputs = prover_inputs
         if prover_inputs:

@@ -14,11 +14,8 @@ from typing import Any
 from pvg_hf.core.threads import call_in_threads
 from pvg_hf.experimental.programs.sandbox.agreement import agrees_with_expected
 from pvg_hf.experimental.programs.sandbox.backends import Backend, make_backends
-from pvg_hf.experimental.programs.sandbox.cases import CallCase, Case
+from pvg_hf.experimental.programs.sandbox.cases import CallCase, Case, CaseOutcome, CaseResult, Limits
 from pvg_hf.experimental.programs.sandbox.inside.values import encode_value
-from pvg_hf.experimental.programs.sandbox.outcomes import CaseOutcome, CaseResult
-from pvg_hf.experimental.programs.sandbox.program_limits import Limits
-from pvg_hf.experimental.programs.sandbox.remote_worker import RemoteWorker
 from pvg_hf.experimental.programs.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -58,7 +55,6 @@ class SandboxCounts:
 
 
 Job = tuple[str, Sequence[Case], Limits]
-Worker = WorkerProcess | RemoteWorker
 
 
 class Sandbox:
@@ -89,9 +85,9 @@ class Sandbox:
         self._cache: OrderedDict[str, list[list[Any]]] | None = OrderedDict() if cache else None
         self._cached_bytes = 0
         self._lock = threading.Lock()
-        self._idle: dict[int, list[Worker]] = defaultdict(list)  # by the hash seed that they were started with
+        self._idle: dict[int, list[WorkerProcess]] = defaultdict(list)  # by the hash seed that they were started with
         try:
-            self._idle[0] = [_start_worker(backend, 0)]
+            self._idle[0] = [WorkerProcess(backend)]
         except OSError as err:
             raise ValueError(str(err)) from err
         (result,) = self._attempt({**_HARMLESS, "limits": asdict(Limits())}) or [(_FAILED,)]
@@ -180,8 +176,7 @@ class Sandbox:
         if not message["cases"]:
             return []
         for number in range(_ATTEMPTS):
-            # Not in an idle one again: several of these may have been lost without the program's doing, such as machines
-            # that ended because nothing ran on them.
+            # Not in an idle one again: several of these may have been lost without the program's doing.
             results = self._attempt(message, is_fresh=number > 0)
             if results is not None:
                 return results
@@ -193,13 +188,12 @@ class Sandbox:
 
     def _attempt(self, message: dict[str, Any], *, is_fresh: bool = False) -> list[list[Any]] | None:
         """Run a job in an idle worker, or in a new one if there is none or if it `is_fresh`; `None` if it is lost."""
-        # A remote worker starts a Python for each job, with the job's seed.
-        hash_seed = 0 if self.backend.command is None else message["seed"]
+        hash_seed = message["seed"]
         with self._lock:
             idle = self._idle[hash_seed]
             worker = idle.pop() if idle and not is_fresh else None
         try:
-            worker = worker or _start_worker(self.backend, hash_seed)
+            worker = worker or WorkerProcess(self.backend, hash_seed)
         except OSError as err:
             logger.warning("%s", err)
             time.sleep(START_AGAIN_SECONDS)  # the machine may be out of memory or of processes for a moment
@@ -230,10 +224,6 @@ class Sandbox:
         self._cached_bytes += _size(results)
         while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
             self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
-
-
-def _start_worker(backend: Backend, hash_seed: int) -> Worker:
-    return RemoteWorker(backend) if backend.command is None else WorkerProcess(backend, hash_seed)
 
 
 def _size(results: list[list[Any]]) -> int:
@@ -273,7 +263,7 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
     Args:
         backend (`str`, defaults to `"auto"`):
             How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
-            `none` has to be named, as it isolates nothing, and `remote`, as it costs money.
+            `none` has to be named, as it isolates nothing.
         num_workers (`int`, defaults to 1):
             Programs that run at the same time.
         cache (`bool`, defaults to `True`):
@@ -305,7 +295,7 @@ def _open_strongest(backends: dict[str, Backend], *, num_workers: int, cache: bo
     """Open the first backend that isolates and works. Whether it does is found by starting it."""
     reasons = []
     for backend in backends.values():
-        if not backend.is_automatic:
+        if not backend.isolates:
             continue
         try:
             return Sandbox(backend, num_workers=num_workers, cache=cache)
