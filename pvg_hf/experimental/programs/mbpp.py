@@ -3,17 +3,14 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from pvg_hf.experimental.programs.code.dataset_rows import Row
-from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem
+from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem, Row
 from pvg_hf.experimental.programs.code.extraction import parse_program
 from pvg_hf.experimental.programs.code.literals import read_literal
 from pvg_hf.experimental.programs.code.syntax_trees import parse_python
 from pvg_hf.experimental.programs.sandbox import NOTHING, CallCase, Comparison, Limits
 from pvg_hf.tasks.base import Split
-
-LIMITS = Limits(wall_seconds=2.0, processor_seconds=2.0, output_bytes=1 << 20)
 
 _FIELDS = ("task_id", "prompt", "code", "test_list", "test")
 _EQUAL = Comparison(are_tuples_lists=False)
@@ -30,42 +27,13 @@ class MbppTask(DatasetProgramTask):
     ones.
 
     The tests are read from the text of the dataset's assertions and never run. A problem whose assertions have another form than
-    a call that is compared with a literal is left out.
-
-    Args:
-        path (`str`, *optional*):
-            A folder with `test*.jsonl` or `test*.parquet`. By default the dataset comes from the Hub.
-        hub_id (`str`, defaults to `"evalplus/mbppplus"`):
-            The dataset on the Hub. Its only split, `test`, has the training problems; a recipe's `split.test_share` splits test
-            problems off.
-        num_train (`int`, *optional*):
-            Use only the first problems that are not left out, at least 1; all by default.
-        max_hidden_tests (`int`, *optional*):
-            Use only so many hidden tests of a problem, the first ones; all by default.
-        sandbox (`str`, defaults to `"auto"`):
-            Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
-        num_workers (`int`, *optional*):
-            Programs that run at the same time; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
-        prover_inputs (`bool`, defaults to `False`):
-            Whether provers may propose an input on which their program fails; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
-
-    Raises:
-        ValueError: for a number below 1.
+    a call that is compared with a literal is left out. The only split of the dataset, `test`, has the training problems; a recipe's
+    `split.test_share` splits test problems off. The arguments are those of [`DatasetProgramTask`], without `num_test`.
     """
 
     name = "mbpp"
-
-    def __init__(
-        self,
-        path: str | None = None,
-        hub_id: str = "evalplus/mbppplus",
-        num_train: int | None = None,
-        max_hidden_tests: int | None = None,
-        sandbox: str = "auto",
-        num_workers: int | None = None,
-        prover_inputs: bool = False,
-    ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs)
+    default_hub_id = "evalplus/mbppplus"
+    limits: ClassVar = Limits(wall_seconds=2.0, processor_seconds=2.0, output_bytes=1 << 20)
 
     def stored_split(self, split: Split) -> str | None:
         return "test" if split == "train" else None

@@ -274,3 +274,8 @@ def test_literals_are_read_and_nothing_else(text, value):
             read_literal(node)
     else:
         assert read_literal(node) == value
+
+
+def test_a_number_of_test_problems_that_are_not_there_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="`num_test` is 4, but `mbpp` has no test problems"):
+        load_task("mbpp", path=write_rows(tmp_path, ROWS), num_test=4).problems("test")

@@ -24,9 +24,6 @@ from pvg_hf.experimental.programs.sandbox import CallCase, Limits
 from pvg_hf.tasks.base import Problem, Split
 from pvg_hf.tasks.drawn_problems import draw_problems
 
-LIMITS = Limits(wall_seconds=0.5, processor_seconds=0.5, memory_mb=256, timeouts_in_a_row=2)
-"""Limits of a program; an honest one needs microseconds."""
-
 MIN_VALUES = 6
 """Different values that the tests of a problem must have, so that a constant is no solution to any."""
 
@@ -71,6 +68,8 @@ class FunctionsTask(ProgramTask):
     """
 
     name = "functions"
+    # An honest program needs microseconds.
+    limits: ClassVar = Limits(wall_seconds=0.5, processor_seconds=0.5, memory_mb=256, timeouts_in_a_row=2)
     columns: ClassVar = {"difficulty": Value("int32"), "visible_tests": Value("string")}
     prompts: ClassVar = FUNCTION_PROMPTS
     sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
@@ -97,7 +96,7 @@ class FunctionsTask(ProgramTask):
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
-        super().__init__(sandbox, LIMITS, num_workers, prover_inputs)
+        super().__init__(sandbox, num_workers, prover_inputs)
         self.num_problems = {"train": num_train, "test": num_test}
         self.seed = seed
         self.difficulties = (min_difficulty, max_difficulty)
