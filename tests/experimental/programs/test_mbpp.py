@@ -277,5 +277,5 @@ def test_literals_are_read_and_nothing_else(text, value):
 
 
 def test_a_number_of_test_problems_that_are_not_there_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="`num_test` is 4, but `mbpp` has no test problems"):
+    with pytest.raises(ValueError, match="`num_test` is 4, but `evalplus/mbppplus` has no test problems"):
         load_task("mbpp", path=write_rows(tmp_path, ROWS), num_test=4).problems("test")

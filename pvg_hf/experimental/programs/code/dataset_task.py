@@ -184,6 +184,10 @@ class DatasetProgramTask(ProgramTask):
             ValueError: if files are missing or unreadable.
         """
         stored = self.stored_split(split)
+        if stored is None and self.num_problems[split] is not None:
+            raise ValueError(
+                f"`num_{split}` is {self.num_problems[split]}, but `{self.hub_id}` has no {split} problems; leave it out."
+            )
         if stored is None:
             return None
         if self.path is None:
@@ -229,10 +233,6 @@ class DatasetProgramTask(ProgramTask):
 
     def _read_split(self, split: Split) -> _Split | None:
         rows, number = self.rows(split), self.num_problems[split]
-        if rows is None and number is not None:
-            raise ValueError(
-                f"`num_{split}` is {number}, but `{self.name}` has no {split} problems here; leave it out."
-            )
         if rows is None:
             return None
         seen = self._test_texts() if split == "train" else set()
