@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+DIFFICULTIES = (1, 5)
+"""Smallest and largest number of parts of a specification."""
+
 LETTERS = ("'a'", "'b'", "'e'", "'o'")
 _SMALL = tuple(range(2, 10))
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Clue, Relation
+from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, WORDINGS, Clue, Relation
 
 LINKS = (":", ", so")
 NOT_NEEDED = "is not needed"

@@ -8,9 +8,6 @@ from pvg_hf.core.roles import Role
 from pvg_hf.experimental.programs.functions.programs import STYLES, sample_flawed_program, write_program
 from pvg_hf.experimental.programs.functions.specification import Specification, sample_specification
 
-DIFFICULTIES = (1, 5)
-"""Smallest and largest number of parts of a specification."""
-
 
 @dataclass(frozen=True)
 class ProgramCorpusConfig:

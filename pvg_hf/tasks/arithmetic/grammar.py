@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -286,6 +286,10 @@ def parse_puzzle(problem: str) -> Puzzle:
     puzzle = Puzzle(asked["objects"], tuple(clues), asked["name"])
     _check_references(puzzle)
     return puzzle
+
+
+puzzle_of = lru_cache(maxsize=4096)(parse_puzzle)
+"""Parses a problem text, cached (see [`parse_puzzle`])."""
 
 
 def _parse_sentence(sentence: str, objects: str) -> Clue:
