@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pvg_hf.config.noise_section import Duration, RateSchedule
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
     from pvg_hf.noise.imperfect_checker import CheckerOutcome, ImperfectChecker, RealClock, VirtualClock
-    from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.processes import CommandChecker, WorkerChecker
     from pvg_hf.noise.rates import (
         PairOutcomeRates,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
         pair_flip_rate,
         pair_outcome_rates,
     )
-    from pvg_hf.noise.routing import DEFAULT_TIERS, Routes, Routing, Tier
+    from pvg_hf.noise.routing import DEFAULT_TIERS, Ledger, Routes, Routing, Tier
 
 # Names are imported on first use, so that a checker's worker process does not import torch.
 _MODULES = {
@@ -29,7 +28,7 @@ _MODULES = {
     "CommandChecker": "pvg_hf.noise.processes",
     "Duration": "pvg_hf.config.noise_section",
     "ImperfectChecker": "pvg_hf.noise.imperfect_checker",
-    "Ledger": "pvg_hf.noise.ledger",
+    "Ledger": "pvg_hf.noise.routing",
     "PairOutcomeRates": "pvg_hf.noise.rates",
     "RateSchedule": "pvg_hf.config.noise_section",
     "RealClock": "pvg_hf.noise.imperfect_checker",

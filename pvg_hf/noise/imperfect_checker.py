@@ -8,11 +8,10 @@ from typing import Any
 from pvg_hf.config.noise_section import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
-from pvg_hf.noise.draws import call_draws, call_path, solution_key
+from pvg_hf.noise.draws import call_draws, call_seed, solution_key
 from pvg_hf.noise.error_buckets import ErrorBuckets
-from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
-from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
+from pvg_hf.noise.routing import Call, Ledger, Routes, Routing, Tier, can_pay, make_call, make_routes
 from pvg_hf.noise.telemetry import Asked, event_line
 from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, ProblemRow, Verdict
 
@@ -242,21 +241,21 @@ class ImperfectChecker:
         calls: list[Call] = []
         cost = 0.0
         for attempt, tier in enumerate(routing.path):
-            path = call_path(self.seed, asked.round_index, asked.solution, attempt)
-            call = self._call(tier, verdict, path, cost, routing.budget)
+            seed = call_seed(self.seed, asked.round_index, asked.solution, attempt)
+            call = self._call(tier, verdict, seed, cost, routing.budget)
             calls.append(call)
             cost += call.cost
             if self.write is not None:
-                self.write(event_line(asked, call, verdict, attempt, path, is_late=tier.is_late(verdict)))
+                self.write(event_line(asked, call, verdict, attempt, seed, is_late=tier.is_late(verdict)))
             if call.code == Outcome.BUDGET_EXHAUSTED or not routing.escalates(call.code):
                 break
         return CheckerOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
 
-    def _call(self, tier: Tier, verdict: Verdict, path: str, spent: float, budget: float | None) -> Call:
+    def _call(self, tier: Tier, verdict: Verdict, seed: str, spent: float, budget: float | None) -> Call:
         if not (can_pay(tier, spent, budget) and self.ledger.can_pay(tier.cost)):
             return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
         self.ledger.pay(tier.cost)  # before the call: a timeout costs as much
-        call = make_call(tier, verdict, call_draws(path), is_real=self.clock.is_real)
+        call = make_call(tier, verdict, call_draws(seed), is_real=self.clock.is_real)
         if call.noise == "timeout" or not self.clock.is_real:  # the time of a real base checker has already passed
             self.clock.wait(call.duration_ms)
         return call
