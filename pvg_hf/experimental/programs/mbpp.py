@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem, Row
-from pvg_hf.experimental.programs.code.extraction import parse_program
-from pvg_hf.experimental.programs.code.literals import read_literal
-from pvg_hf.experimental.programs.code.syntax_trees import parse_python
+from pvg_hf.experimental.programs.code.parsing import parse_program, parse_python, read_literal
 from pvg_hf.experimental.programs.sandbox import NOTHING, CallCase, Comparison, Limits
 from pvg_hf.tasks.base import Split
 

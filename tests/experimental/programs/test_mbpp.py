@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from pvg_hf import load_task
 from pvg_hf.core.roles import Role
-from pvg_hf.experimental.programs.code.literals import read_literal
+from pvg_hf.experimental.programs.code.parsing import read_literal
 from pvg_hf.experimental.programs.mbpp import read_plus_tests
 from pvg_hf.experimental.programs.sandbox import CallCase, Comparison
 from pvg_hf.tasks import PromptBuilder

@@ -24,7 +24,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.threads import call_in_threads
 from pvg_hf.experimental.programs.code.certificate import expect_output, same_result
-from pvg_hf.experimental.programs.code.extraction import is_program
+from pvg_hf.experimental.programs.code.parsing import is_program
 from pvg_hf.experimental.programs.code.program_task import ProgramTask, ProgramTests
 from pvg_hf.experimental.programs.code.prompts_for_programs import EXAMPLES, PROGRAM_PROMPTS, SNEAKY_WITH_INPUT
 from pvg_hf.experimental.programs.sandbox import (

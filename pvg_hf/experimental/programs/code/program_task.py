@@ -21,7 +21,7 @@ from pvg_hf.experimental.programs.code.certificate import (
     examine_input,
     find_certificate,
 )
-from pvg_hf.experimental.programs.code.extraction import extract_program
+from pvg_hf.experimental.programs.code.parsing import extract_program
 from pvg_hf.experimental.programs.code.proposed_input import (
     MAX_CHARACTERS,
     Bounds,

@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pvg_hf.experimental.programs.code.extraction import parse_program
-from pvg_hf.experimental.programs.code.literals import read_literal
+from pvg_hf.experimental.programs.code.parsing import parse_program, read_literal
 from pvg_hf.experimental.programs.sandbox import CallCase, Case, Comparison, StdinCase
 
 MAX_CHARACTERS = 2000  # of a proposed input

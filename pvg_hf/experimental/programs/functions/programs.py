@@ -9,6 +9,7 @@ from pvg_hf.experimental.programs.functions.specification import (
     CHANGES,
     CONDITIONS,
     FOLDS,
+    FUNCTION,
     GUARDS,
     LITERALS,
     Specification,
@@ -18,9 +19,6 @@ from pvg_hf.experimental.programs.functions.specification import (
 
 STYLES = ("loop", "skip", "steps", "expression")
 """Styles of honest programs: a loop, a loop that skips elements, a list and its fold, one expression."""
-
-FUNCTION = "f"
-"""Name of every function."""
 
 
 @dataclass(frozen=True)

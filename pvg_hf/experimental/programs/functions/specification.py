@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FUNCTION = "f"
+"""Name of every function."""
+
 DIFFICULTIES = (1, 5)
 """Smallest and largest number of parts of a specification."""
 

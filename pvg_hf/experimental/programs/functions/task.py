@@ -8,10 +8,9 @@ import numpy as np
 from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
-from pvg_hf.experimental.programs.code.extraction import extract_program
+from pvg_hf.experimental.programs.code.parsing import extract_program
 from pvg_hf.experimental.programs.code.program_task import ProgramTask, ProgramTests
 from pvg_hf.experimental.programs.functions.programs import (
-    FUNCTION,
     STYLES,
     draw_near_misses,
     honest_programs,
@@ -19,6 +18,7 @@ from pvg_hf.experimental.programs.functions.programs import (
 )
 from pvg_hf.experimental.programs.functions.specification import (
     DIFFICULTIES,
+    FUNCTION,
     evaluate,
     sample_specification,
     specification_of,
@@ -138,11 +138,11 @@ class FunctionsTask(ProgramTask):
             "problem": specification.text,
             "reference": write_program(specification, style),
             "difficulty": difficulty,
-            "visible_tests": "\n".join(f"{FUNCTION}({test.argument!r}) == {test.expected!r}" for test in visible),
+            "visible_tests": "\n".join(f"{FUNCTION}({test.arguments[0]!r}) == {test.expected!r}" for test in visible),
         }
 
     def program_tests(self, problem: Problem) -> ProgramTests:
-        tests = _tests_of(problem["problem"])
+        tests = function_tests(problem["problem"])
         return ProgramTests(*tests, (problem["reference"],), _honest_programs_of(problem["problem"]), FUNCTION)
 
     def accept_input(self, problem: Problem, tests: ProgramTests, case: CallCase) -> CallCase | None:
@@ -165,13 +165,6 @@ class FunctionsTask(ProgramTask):
         except ValueError as err:
             return str(err)
         return None
-
-
-@lru_cache(maxsize=20_000)
-def _tests_of(text: str) -> tuple[tuple[CallCase, ...], tuple[CallCase, ...]]:
-    return tuple(
-        tuple(CallCase(FUNCTION, (test.argument,), test.expected) for test in tests) for tests in function_tests(text)
-    )
 
 
 @lru_cache(maxsize=20_000)
