@@ -25,10 +25,6 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
     same value flips.
 
     Args:
-        seed (`int`):
-            Seed of the noise.
-        key (`int`):
-            See [`solution_key`].
         *moment (`object`):
             When the label is drawn again, e.g. `("epoch", 1)`; empty if it is drawn once.
 

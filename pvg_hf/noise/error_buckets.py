@@ -20,12 +20,6 @@ class ErrorBuckets:
     A verdict depends on the seed, the round, the problem and the text only: it is drawn once, by comparing a uniform
     draw with the rate, so that a higher rate accepts every text that a lower rate accepts.
 
-    Args:
-        config ([`~pvg_hf.config.noise_section.ErrorsConfig`]):
-            The section.
-        seed (`int`):
-            Seed of the errors.
-
     Example:
 
     ```python
@@ -59,8 +53,6 @@ class ErrorBuckets:
         Args:
             problem (`Mapping`):
                 The problem, with `problem_id`, `reference` and the columns that selectors name.
-            solution (`str`):
-                The text.
             passed (`bool`):
                 The verdict without errors.
             round_index (`int`, defaults to 0):

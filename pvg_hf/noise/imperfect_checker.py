@@ -17,13 +17,7 @@ from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, ProblemRow, Verd
 
 
 class VirtualClock:
-    """
-    A clock that counts waiting times without sleeping.
-
-    Attributes:
-        waited_ms (`float`):
-            Total waiting time.
-    """
+    """A clock that counts waiting times without sleeping."""
 
     is_real = False
 
@@ -55,8 +49,6 @@ class CheckerOutcome:
     Args:
         code ([`~pvg_hf.core.roles.Outcome`]):
             Outcome of the last call, which decides.
-        tier (`str`):
-            Tier of the last call.
         noise (`str`, *optional*):
             Noise injected into the last call: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
         duration_ms (`float`), cost (`float`):
@@ -65,8 +57,6 @@ class CheckerOutcome:
             Number of calls that were made.
         truth (`bool`, *optional*):
             Verdict of the base checker; `None` if it did not finish.
-        detail (`str`, *optional*):
-            Text of an internal error.
         calls (`tuple[Call, ...]`):
             All calls in order; the last one may have been over budget.
     """
@@ -128,8 +118,6 @@ class ImperfectChecker:
             with its verdict.
         routes ([`Routes`], [`Routing`] or [`Tier`], *optional*):
             Tiers and when they are called; a single call of the tier `balanced` by default.
-        seed (`int`):
-            Seed of the noise.
         clock ([`VirtualClock`] or [`RealClock`], *optional*):
             The virtual clock by default, which does not wait.
         ledger ([`Ledger`], *optional*):
@@ -195,14 +183,10 @@ class ImperfectChecker:
             problem (`Mapping`):
                 The problem, with `problem_id` and the columns that the base checker, the slices and the condition
                 `critical` need.
-            solution (`str`):
-                The text.
             round_index (`int`):
                 The round. Equal texts of a problem have equal outcomes within a round.
             verdict ([`Verdict`], *optional*):
                 Verdict of the base checker, if already known.
-            step (`int`, *optional*):
-                Training step, for the events.
         """
         key = solution_key(problem["problem_id"], solution)
         known = self._known.get((round_index, key))
@@ -268,15 +252,7 @@ def make_checker(
     ledger: Ledger | None = None,
     write: Callable[[str], object] | None = None,
 ) -> ImperfectChecker:
-    """
-    Make the checker that a recipe's section describes.
-
-    Args:
-        config ([`~pvg_hf.config.noise_section.CheckerConfig`]):
-            The section.
-        seed (`int`), ledger ([`Ledger`], *optional*), write (`Callable`, *optional*):
-            As for [`ImperfectChecker`].
-    """
+    """Make the checker that a recipe's section describes."""
     clock = RealClock() if config.clock == "real" else VirtualClock()
     errors = None if config.errors is None else ErrorBuckets(config.errors, seed)
     routes = make_routes(config)

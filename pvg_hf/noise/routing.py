@@ -43,8 +43,6 @@ class Tier:
     about incorrect solutions, `timeout` times out and `spurious_pass` accepts.
 
     Args:
-        name (`str`):
-            Name in events and metrics.
         timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`], *optional*):
             As the keys of a tier in a recipe (docs/recipes.md); the sum of the rates is below 1. The defaults of a
             recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this class has no noise by
@@ -113,8 +111,6 @@ class Call(NamedTuple):
     One call of a checker, with the noise that was injected.
 
     Args:
-        tier (`str`):
-            Tier of the call.
         code ([`~pvg_hf.core.roles.Outcome`]):
             Outcome; `BUDGET_EXHAUSTED` for a call over budget, which was not made.
         noise (`str`, *optional*):
@@ -216,12 +212,6 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
     injects noise into every call into which a lower rate does.
 
     Args:
-        tier ([`Tier`]):
-            The tier that is called.
-        verdict ([`Verdict`]):
-            Verdict of the base checker.
-        draws (`tuple[float, float]`):
-            See [`~pvg_hf.noise.draws.call_draws`].
         is_real (`bool`):
             Whether the call lasts as long as the base checker took; else it lasts no time.
     """

@@ -26,12 +26,8 @@ class Asked(NamedTuple):
     Args:
         problem_id (`str`), solution (`int`):
             The problem, and the [`~pvg_hf.noise.draws.solution_key`].
-        slice_name (`str`):
-            Slice of the problem.
         round_index (`int`):
             Round of the solution; -1 before the first round.
-        step (`int`, *optional*):
-            Training step.
     """
 
     problem_id: str
@@ -113,8 +109,6 @@ class CallCounts:
             Outcomes of the solutions, i.e. of the last call about each.
         num_calls (`int`), cost (`float`), duration_ms (`float`):
             Totals over all calls.
-        digest (`str`):
-            See [`~pvg_hf.noise.telemetry.digest_events`].
     """
 
     trials: Counter = field(default_factory=Counter)

@@ -126,12 +126,6 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
     The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop. Where it
     compares with a reference function in place of `results`, the tests have no expected value.
 
-    Args:
-        text (`str`):
-            The dataset's column `test`.
-        functions (`set[str]`):
-            Functions of the dataset's solution.
-
     Raises:
         ValueError: if the text has another form.
         SyntaxError: if it is not Python.

@@ -106,10 +106,6 @@ def program_problem_columns(rows: pd.DataFrame, role: Role) -> dict[str, pd.Seri
     """
     Return a role's columns of the table of problems, indexed by problem.
 
-    Args:
-        rows (`pd.DataFrame`), role ([`~pvg_hf.core.roles.Role`]):
-            As in [`program_figures`].
-
     Returns:
         `dict[str, pd.Series]`: `certified_wrong_<role>`, the share of a problem's solutions with a certificate, and the means
         `visible_pass_rate_<role>`, `hidden_pass_rate_<role>` and `similarity_<role>`.

@@ -41,8 +41,6 @@ class ArithmeticTask(Task):
     Args:
         num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
             Number of problems per split, at least 1. No two problems have the same text.
-        seed (`int`, defaults to 0):
-            Seed of the problems.
         min_difficulty (`int`, defaults to 2), max_difficulty (`int`, defaults to 4):
             Range of the number of steps, within [2, 6]; it is drawn uniformly.
         distractor_rate (`float`, defaults to 0.5):

@@ -78,8 +78,6 @@ def sample_solution(
     Its final answer can be right in spite of the flaw, by chance.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
         flaw (`FlawKind`, *optional*):
             One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another kind.
         styles (`Sequence[str]`, defaults to all):

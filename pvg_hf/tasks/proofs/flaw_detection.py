@@ -143,8 +143,6 @@ class Issue:
             Line of the issue, from 0; a missing conclusion is one line after the last.
         quote (`str`):
             The text of the line; `####` for a missing conclusion.
-        kind (`IssueKind`):
-            The kind of issue.
     """
 
     line: int

@@ -122,8 +122,6 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     Draw a story and its problem text.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
         difficulty (`int`):
             Number of events, in [2, 6].
         distractor_rate (`float`):
@@ -205,8 +203,6 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
     Explain in a sentence why this grammar cannot produce a text; `None` if it can.
 
     Args:
-        problem (`str`):
-            Any text.
         difficulties (`tuple[int, int]`, defaults to (2, 6)):
             Smallest and largest number of events.
     """
@@ -269,8 +265,6 @@ class Step:
     Args:
         day (`str`), verb (`str`), amount (`int`):
             The event that the step claims to use.
-        left (`int`), operator (`str`), right (`int`), result (`int`):
-            The parts of the equation.
     """
 
     day: str

@@ -134,12 +134,6 @@ class ProofsTask(ArithmeticTask):
         """
         Write proofs of each score, drawn uniformly, with their scores.
 
-        Args:
-            split (`str`):
-                `train` or `test`.
-            proofs_per_problem (`int`, defaults to 1):
-                Number of proofs per problem.
-
         Returns:
             [`~datasets.Dataset`]: `problem_id`, `problem`, `proof` and `score`.
         """

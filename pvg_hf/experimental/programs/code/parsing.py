@@ -26,8 +26,6 @@ def extract_program(solution: str, function: str | None = None) -> str | None:
     text.
 
     Args:
-        solution (`str`):
-            Any text.
         function (`str`, *optional*):
             Function, or `Class.method`, that the program must define. A block that does not is not a candidate.
 
@@ -99,10 +97,6 @@ def parse_python(text: str) -> ast.Module:
     Up to Python 3.12.1, `ast.parse` counts the depth of its recursion in one place for all threads, and raises `SystemError` if
     another thread parses before it has ended (python/cpython#106905). Changes of the warnings' filters hold for all threads, too.
 
-    Args:
-        text (`str`):
-            Any text.
-
     Raises:
         SyntaxError: if the text is not valid Python.
         ValueError: if it contains a null character.
@@ -122,10 +116,6 @@ def read_literal(node: ast.AST) -> Any:
 
     In addition to what `ast.literal_eval` reads, it may contain `inf`, `nan`, `float("...")`, and `set()`, `frozenset()`,
     `tuple()`, `list()` and `dict()` of at most one literal.
-
-    Args:
-        node (`ast.AST`):
-            The expression.
 
     Raises:
         ValueError: if it is anything else.

@@ -31,10 +31,6 @@ def split_input(text: str) -> tuple[str, str | None]:
     The input is the content of the first fenced block (` ``` ` or `~~~`) with the language `input`. A fence that is not closed ends
     with the text.
 
-    Args:
-        text (`str`):
-            Any text.
-
     Returns:
         `tuple[str, str | None]`: the text before the block, without white space at its end, and the block's content. What
         follows the block belongs to neither. A text without such a block is returned as it is, with `None`.

@@ -40,12 +40,6 @@ def program_similarity(program: str, others: Iterable[str]) -> float:
     occurrence, except keywords, built-in functions and attributes. The similarity is 2 m / (a + b) for sequences of lengths a and
     b with a longest common subsequence of length m.
 
-    Args:
-        program (`str`):
-            A program.
-        others (`Iterable[str]`):
-            Programs to compare it with.
-
     Returns:
         `float`: in [0, 1]; 1 for the same program up to names, comments and layout, 0 if a text is not Python or there is nothing
         to compare with. It is the same under every version of Python and every hash seed, as long as the version knows the

@@ -72,8 +72,6 @@ class FunctionsTask(ProgramTask):
     Args:
         num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
             Number of problems per split, at least 1. No two problems have the same text.
-        seed (`int`, defaults to 0):
-            Seed of the problems.
         min_difficulty (`int`, defaults to 2), max_difficulty (`int`, defaults to 4):
             Range of the number of parts of a specification, within [1, 5]; it is drawn uniformly.
         sandbox (`str`, defaults to `"auto"`):

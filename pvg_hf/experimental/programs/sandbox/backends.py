@@ -18,10 +18,6 @@ class Backend:
     A way to isolate programs.
 
     Args:
-        name (`str`):
-            Its name in recipes.
-        guarantee (`str`):
-            What it guarantees, in one line.
         command (`Callable`):
             Function `(arguments, environment) -> command` that gives the command of a worker from the arguments and the
             environment of its Python.

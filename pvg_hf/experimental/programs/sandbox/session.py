@@ -37,8 +37,6 @@ class SandboxCounts:
     Args:
         programs (`int`):
             Programs that were run, each on its cases.
-        cache_hits (`int`):
-            Programs whose results were known.
         seconds (`float`):
             Wall time of all cases, added up over workers.
         lost_workers (`int`):
@@ -64,8 +62,6 @@ class Sandbox:
     It is a context manager. Its workers end with it, and also if this process is killed.
 
     Args:
-        backend (`Backend`):
-            How programs are isolated.
         num_workers (`int`, defaults to 1):
             Programs that run at the same time.
         cache (`bool`, defaults to `True`):
@@ -129,8 +125,6 @@ class Sandbox:
                 Its text, in Python. Only the standard library can be imported.
             cases (`Sequence[Case]`):
                 What it is run on, one after the other.
-            limits (`Limits`, *optional*):
-                What it may use.
             repeat (`int`, defaults to 0):
                 Number of the repetition. Each repetition is run and not taken from the cache of another, and has seeds
                 for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of the

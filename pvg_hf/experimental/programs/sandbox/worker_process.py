@@ -37,8 +37,6 @@ class WorkerProcess:
     A worker of a backend.
 
     Args:
-        backend (`Backend`):
-            How it is isolated.
         hash_seed (`int`, defaults to 0):
             `PYTHONHASHSEED` of its Python, and so of all its programs: 0 to 4294967295.
 

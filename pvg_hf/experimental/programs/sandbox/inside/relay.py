@@ -11,9 +11,8 @@ from itertools import count, takewhile
 from typing import Any
 
 from pvg_hf.experimental.programs.sandbox.inside.boot import encode_frame, read_frame
-from pvg_hf.experimental.programs.sandbox.inside.confinement import drop_dumpable
+from pvg_hf.experimental.programs.sandbox.inside.confinement import SyscallFilter, drop_dumpable
 from pvg_hf.experimental.programs.sandbox.inside.forker import FORK, KILL, REQUEST, STATUS, TOO_MANY, serve_forks
-from pvg_hf.experimental.programs.sandbox.inside.syscall_filter import SyscallFilter
 
 RETURNED, CRASHED, TIMED_OUT = "returned", "crashed", "timed_out"
 
@@ -159,8 +158,6 @@ class RunningProgram:
             `program`, `limits` and `seed`.
         stdin (`str`, *optional*):
             What it reads, if it is run as a script.
-        forker (`socket.socket`), parent (`int`):
-            As in [`run_job`].
     """
 
     def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int):
