@@ -46,7 +46,29 @@ _MODULES = {
     "routed_channel": "pvg_hf.noise.channel",
 }
 
-__all__ = sorted(_MODULES)
+__all__ = [
+    "DEFAULT_TIERS",
+    "CheckerOutcome",
+    "CommandChecker",
+    "Duration",
+    "ImperfectChecker",
+    "Ledger",
+    "PairOutcomeRates",
+    "RateSchedule",
+    "RealClock",
+    "RoutedChannel",
+    "Routes",
+    "Routing",
+    "Tier",
+    "VirtualClock",
+    "WorkerChecker",
+    "effective_label",
+    "flip_labels",
+    "flip_labels_by_uniforms",
+    "pair_flip_rate",
+    "pair_outcome_rates",
+    "routed_channel",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -70,15 +70,6 @@ Further detail columns with `prover_inputs`: the input that the prover proposes,
 whether the certificate's input comes from the `tests` or from the `prover`. Each is missing where there is none.
 """
 
-_COUNTS = {
-    "num_passed": CaseOutcome.PASSED,
-    "num_wrong": CaseOutcome.WRONG,
-    "num_crashed": CaseOutcome.CRASHED,
-    "num_timed_out": CaseOutcome.TIMED_OUT,
-    "num_host_failed": CaseOutcome.HOST_FAILED,
-}
-
-
 MAX_WORKERS = 8  # by default
 _OPENING = threading.Lock()
 
@@ -246,20 +237,30 @@ class ProgramTask(Task):
         correct = passes and own_certificate is None and self._passes_again(complete, cases)
         num_visible = len(tests.visible)
         visible = _pass_rate(results[:num_visible]) if is_decided else None
+        counts = Counter(result.outcome for result in results)
+        shown = certificate or own_certificate
+        detail = {
+            "visible_pass_rate": visible,
+            "hidden_pass_rate": _pass_rate(results[num_visible:]) if is_decided else None,
+            "similarity": program_similarity(program, tests.honest_programs or tests.references),
+            **{f"num_{outcome}": counts[outcome] for outcome in CaseOutcome},
+            "failing_input": shown and shown.case_input,
+            "expected_output": shown and shown.expected,
+            "program_output": shown and shown.output,
+        }
+        if self.prover_inputs:
+            detail |= {
+                "proposed_input": proposed and proposed[:MAX_CHARACTERS],
+                "proposal": proposal and proposal.value,
+                "certificate_source": "tests" if certificate else "prover" if own_certificate else None,
+            }
         return Grade(
             answer=program,
             correct=correct,
             certified=correct or certificate is not None or own_certificate is not None,
             abstains=not is_decided,
             test_pass_rate=visible,
-            detail={
-                "visible_pass_rate": visible,
-                "hidden_pass_rate": _pass_rate(results[num_visible:]) if is_decided else None,
-                "similarity": program_similarity(program, tests.honest_programs or tests.references),
-                **_count(results),
-                **_show(certificate or own_certificate),
-                **(_describe(proposed, proposal, certificate, own_certificate) if self.prover_inputs else {}),
-            },
+            detail=detail,
         )
 
     def _examine(
@@ -291,32 +292,3 @@ def _pass_rate(results: Sequence[CaseResult]) -> float | None:
     if not results:
         return None
     return sum(result.outcome is CaseOutcome.PASSED for result in results) / len(results)
-
-
-def _count(results: Sequence[CaseResult]) -> dict[str, int]:
-    counts = Counter(result.outcome for result in results)
-    return {name: counts[outcome] for name, outcome in _COUNTS.items()}
-
-
-def _show(certificate: Certificate | None) -> dict[str, str | None]:
-    if certificate is None:
-        return dict.fromkeys(("failing_input", "expected_output", "program_output"))
-    return {
-        "failing_input": certificate.case_input,
-        "expected_output": certificate.expected,
-        "program_output": certificate.output,
-    }
-
-
-def _describe(
-    proposed: str | None,
-    proposal: Proposal | None,
-    certificate: Certificate | None,
-    own_certificate: Certificate | None,
-) -> dict[str, str | None]:
-    source = "tests" if certificate is not None else "prover" if own_certificate is not None else None
-    return {
-        "proposed_input": None if proposed is None else proposed[:MAX_CHARACTERS],
-        "proposal": None if proposal is None else proposal.value,
-        "certificate_source": source,
-    }

@@ -149,13 +149,17 @@ class Sandbox:
             `list[list[CaseResult]]`: the results of each, in their order.
         """
         messages = [_job_message(program, cases, limits, repeat) for program, cases, limits in jobs]
-        keys = [_digest(message, self.backend.name) for message in messages]
+        texts = (json.dumps([self.backend.name, message], sort_keys=True) for message in messages)
+        keys = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         with self._lock:
             known = {key: self._recall(key) for key in keys}
         missing = {key: message for key, message in zip(keys, messages) if known[key] is None}
         found = call_in_threads(self._run_message, [(message,) for message in missing.values()], self.num_workers)
         known |= zip(missing, found)
-        judged = [_judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
+        judged = [
+            [_judge_case(case, *result) for case, result in zip(cases, known[key])]
+            for (_, cases, _), key in zip(jobs, keys)
+        ]
         with self._lock:
             for key, results in zip(missing, found):
                 self._remember(key, results)
@@ -215,13 +219,9 @@ class Sandbox:
         if self._cache is None or key in self._cache or any(kind == _FAILED for kind, *_ in results):
             return
         self._cache[key] = results
-        self._cached_bytes += _size(results)
+        self._cached_bytes += len(json.dumps(results))
         while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
-            self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
-
-
-def _size(results: list[list[Any]]) -> int:
-    return sum(200 + len(output or "") + len(detail) for _, output, detail, _ in results)
+            self._cached_bytes -= len(json.dumps(self._cache.popitem(last=False)[1]))
 
 
 def _job_message(program: str, cases: Sequence[Case], limits: Limits, repeat: int) -> dict[str, Any]:
@@ -233,14 +233,6 @@ def _inputs(case: Case) -> dict[str, Any]:
     if isinstance(case, CallCase):
         return {"function": case.function, "arguments": [encode_value(value) for value in case.arguments]}
     return {"stdin": case.stdin}
-
-
-def _digest(message: dict[str, Any], backend: str) -> str:
-    return hashlib.sha256(json.dumps([backend, message], sort_keys=True).encode()).hexdigest()
-
-
-def _judge(cases: Sequence[Case], results: list[list[Any]]) -> list[CaseResult]:
-    return [_judge_case(case, *result) for case, result in zip(cases, results)]
 
 
 def _judge_case(case: Case, kind: str, output: str | None, detail: str, seconds: float) -> CaseResult:
@@ -278,24 +270,22 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
     ```
     """
     backends = make_backends()
-    if backend == "auto":
-        return _open_strongest(backends, num_workers=num_workers, cache=cache)
-    if backend not in backends:
-        raise ValueError(f"`{backend}` is not a sandbox; choose one of auto, {', '.join(backends)}.")
-    return Sandbox(backends[backend], num_workers=num_workers, cache=cache)
-
-
-def _open_strongest(backends: dict[str, Backend], *, num_workers: int, cache: bool) -> Sandbox:
-    """Open the first backend that isolates and works. Whether it does is found by starting it."""
+    if backend != "auto":
+        if backend not in backends:
+            raise ValueError(f"`{backend}` is not a sandbox; choose one of auto, {', '.join(backends)}.")
+        return Sandbox(backends[backend], num_workers=num_workers, cache=cache)
     reasons = []
-    for backend in backends.values():
-        if not backend.isolates:
-            continue
-        try:
-            return Sandbox(backend, num_workers=num_workers, cache=cache)
-        except ValueError as err:
-            reasons.append(str(err))
+    for candidate in backends.values():
+        if candidate.isolates:
+            try:  # whether it works is found by starting it
+                return Sandbox(candidate, num_workers=num_workers, cache=cache)
+            except ValueError as err:
+                reasons.append(f"- {err}")
     raise ValueError(
-        "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named.\n"
-        + "\n".join(f"- {reason}" for reason in reasons)
+        "\n".join(
+            [
+                "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named.",
+                *reasons,
+            ]
+        )
     )
