@@ -245,7 +245,7 @@ def test_one_process_plays_a_comparison(make_arms, tmp_path):
             r"1 mistake\(s\):\n- `prover.trainer`",
         ),
         (
-            {"random": [], "hard": [bucket(path="dificulty", op="ge", value=4)]},
+            {"random": [], "hard": [bucket(1.0, "dificulty >= 4")]},
             {},
             r"1 mistake\(s\):\n- In `arms.checkers.hard`: .*`dificulty`.* Did you mean `difficulty`\?",
         ),
@@ -266,7 +266,7 @@ def test_mistakes_are_reported_before_any_training(checkers, changes, told, make
         ({"checkers": {"clean": []}}, "`arms.checkers`: `clean` is the game without errors"),
         ({"checkers": {"a b": []}}, "`arms.checkers`: 'a b' cannot be a checker's name; use letters, digits"),
         ({"checkers": {"../x": []}}, "`arms.checkers`: '../x' cannot be"),
-        ({"checkers": {"hard": [bucket(path="difficulty", op="above", value=1)]}}, "`arms.checkers.hard.0`.*'above'"),
+        ({"checkers": {"hard": [bucket(1.0, "difficulty above 1")]}}, "`arms.checkers.hard.0`.*above"),
         ({"checkers": {"hard": bucket(SEVENS)}}, "`arms.checkers.hard`"),
         ({"rate": 0}, "`arms.rate`.* 0"),
         ({"seeds": [1, 0, 1]}, "`arms.seeds`.* 1 is repeated"),

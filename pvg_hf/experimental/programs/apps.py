@@ -9,7 +9,7 @@ from datasets import Value
 
 from pvg_hf.experimental.programs.code.dataset_task import COMMON_IMPORTS, DatasetProgramTask, ReadProblem, Row
 from pvg_hf.experimental.programs.sandbox import CallCase, Case, Comparison, Limits, StdinCase
-from pvg_hf.tasks.base import Problem, Split
+from pvg_hf.tasks.base import Problem
 
 CONTROL_ARENA = "RoganInglis/apps-control-arena"
 RULES = Comparison(float_tolerance=1e-6)
@@ -63,12 +63,11 @@ class AppsTask(DatasetProgramTask):
             raise ValueError(f"`num_visible_tests` must be at least 1; got {num_visible_tests}.")
         super().__init__(path, hub_id, num_train, num_test, max_hidden_tests, sandbox, num_workers, prover_inputs)
         self.num_visible_tests = num_visible_tests
+        if path is None and hub_id == CONTROL_ARENA:
+            self.stored_splits = {"train": "train"}
 
     def row_settings(self) -> list[Any]:
         return [self.num_visible_tests]
-
-    def stored_split(self, split: Split) -> str | None:
-        return None if split == "test" and self.path is None and self.hub_id == CONTROL_ARENA else split
 
     def row_name(self, row: Row) -> str:
         name = row.get("problem_id", row.get("id"))

@@ -200,6 +200,10 @@ class DatasetProgramTask(ProgramTask):
     """
 
     default_hub_id: ClassVar[str]
+    stored_splits: ClassVar[Mapping[str, str]] = {
+        "train": "train",
+        "test": "test",
+    }  # names of the splits in the dataset
     columns: ClassVar = {"difficulty": Value("int32")}
     prompts: ClassVar = PROGRAM_PROMPTS
     sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
@@ -233,10 +237,6 @@ class DatasetProgramTask(ProgramTask):
         return {**super().__getstate__(), "_splits": {}}  # large, and read again from the prepared files
 
     @abstractmethod
-    def stored_split(self, split: Split) -> str | None:
-        """Return the name of a split in the dataset; `None` if it has none for the test problems."""
-
-    @abstractmethod
     def row_name(self, row: Row) -> str:
         """Return the name of a problem in its dataset."""
 
@@ -255,7 +255,7 @@ class DatasetProgramTask(ProgramTask):
         Raises:
             ValueError: if files are missing or unreadable.
         """
-        stored = self.stored_split(split)
+        stored = self.stored_splits.get(split)
         if stored is None and self.num_problems[split] is not None:
             raise ValueError(
                 f"`num_{split}` is {self.num_problems[split]}, but `{self.hub_id}` has no {split} problems; leave it out."
