@@ -267,7 +267,7 @@ def test_mistakes_are_reported_before_any_training(checkers, changes, told, make
         ({"checkers": {"a b": []}}, "`arms.checkers`: 'a b' cannot be a checker's name; use letters, digits"),
         ({"checkers": {"../x": []}}, "`arms.checkers`: '../x' cannot be"),
         ({"checkers": {"hard": [bucket(1.0, "difficulty above 1")]}}, "`arms.checkers.hard.0`.*above"),
-        ({"checkers": {"hard": bucket(SEVENS)}}, "`arms.checkers.hard`"),
+        ({"checkers": {"hard": bucket(1.0, SEVENS)}}, "`arms.checkers.hard`"),
         ({"rate": 0}, "`arms.rate`.* 0"),
         ({"seeds": [1, 0, 1]}, "`arms.seeds`.* 1 is repeated"),
         ({"seeds": []}, "`arms.seeds`"),
