@@ -13,7 +13,6 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.programs.functions import (
     FunctionsTask,
-    sample_flawed_program,
     specification_of,
     write_program,
 )
@@ -28,6 +27,7 @@ from pvg_hf.tasks.arithmetic.writer import STYLES as SOLUTION_STYLES
 from pvg_hf.tasks.base import Task
 from pvg_hf.tasks.proofs import ProofsTask
 from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
+from tools.pretraining.program_texts import sample_flawed_program
 
 
 def measure(

@@ -14,7 +14,6 @@ from pvg_hf.experimental.programs.functions import (
     Specification,
     evaluate,
     honest_programs,
-    sample_flawed_program,
     sample_specification,
     specification_of,
     write_program,
@@ -31,6 +30,7 @@ from pvg_hf.experimental.programs.functions.valid_inputs import (
 from pvg_hf.experimental.programs.sandbox import CallCase
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.base import grade_solutions, outcome_of
+from tools.pretraining.program_texts import sample_flawed_program
 
 
 def call(program, argument):
