@@ -79,9 +79,7 @@ def begin_minting(whole, place: Path, backend: str) -> tuple[RunFolder, dict]:
     return branch_off(whole, place, "round-000/mint"), recipe
 
 
-@pytest.mark.parametrize(
-    "backend", ["bubblewrap", pytest.param("none", marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("backend", ["bubblewrap", pytest.param("none", marks=pytest.mark.nightly)])
 def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, tmp_path):
     killed, recipe = begin_minting(whole, tmp_path, backend)
     log = tmp_path / "log.txt"
