@@ -19,7 +19,7 @@ install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 $(BIN)/.installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,track,quant,sandbox]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,track,quant]'
 	@touch $@
 
 demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores

@@ -70,7 +70,7 @@ def train(arguments: argparse.Namespace, variant: str, seed: int, folder: Path) 
     from pvg_hf import ScoreVerifierConfig, ScoreVerifierTrainer
     from pvg_hf.game.training import newest_checkpoint
     from pvg_hf.tasks.proofs import ProofsTask
-    from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
+    from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
 
     task, settings = ProofsTask(num_train=arguments.steps * 16, num_test=1, seed=seed), dict(VARIANTS[variant])
     meta = task.rate_analyses if settings.pop("has_meta", False) else None

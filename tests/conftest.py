@@ -251,7 +251,7 @@ def _teach_to_evaluate(folder: Path) -> None:
     from pvg_hf.core.roles import Role
     from pvg_hf.core.seeding import derive_rng
     from pvg_hf.tasks import PromptBuilder
-    from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, SELF_EVALUATION_PROMPT
+    from pvg_hf.tasks.proofs.language import PROOF_SETTINGS, SELF_EVALUATION_PROMPT
     from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
     from tests.support.recall_task import FINE, NUMBERS, WRONG, RecallTask, write_analysis, write_solution
     from tools.pretraining.tokenizers import build_proofs_tokenizer

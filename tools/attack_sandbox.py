@@ -1,7 +1,7 @@
 """
 Run generated hostile programs in a sandbox and report what they achieved.
 
-    python -m tools.attack_sandbox --backend landlock --programs 1000 --seed 0
+    python -m tools.attack_sandbox --backend bubblewrap --programs 1000 --seed 0
 """
 
 import argparse

@@ -9,10 +9,11 @@ from datasets import Dataset
 
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
+from pvg_hf.config.conditions import Condition
 from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
 from pvg_hf.core.extensions import ExtensionError, suggest
 from pvg_hf.data.label_rates import label_rates
-from pvg_hf.noise.error_buckets import FEATURES, conditions_of, meets
+from pvg_hf.noise.error_buckets import FEATURES, SolutionValues
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
 from pvg_hf.tasks.base import Problem
@@ -65,14 +66,16 @@ def _check_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Datas
 def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str]:
     """List named columns that the problems lack, and slices without a problem."""
     columns = parts["verifier"].column_names
-    named = {"slice_by": routes.slice_by, "critical": routes.critical and routes.critical.column}
-    unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
-    for key, column in unknown.items():
+    critical = routes.critical if isinstance(routes.critical, Condition) else None
+    named = [("slice_by", routes.slice_by)] if routes.slice_by is not None else []
+    named += [("critical", name) for name in (critical.names if critical is not None else ())]
+    unknown = [(key, column) for key, column in named if column not in columns]
+    for key, column in unknown:
         yield f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack. {suggest(column, columns)}"
     if unknown:
         return
-    if routes.critical is not None and routes.critical.is_column:
-        column = routes.critical.column
+    if critical is not None and critical.is_name:
+        column = critical.text
         kind = str(parts["verifier"].features.arrow_schema.field(column).type)
         if kind != "bool":
             yield (
@@ -88,15 +91,15 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
 
 
 def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
-    """List conditions of the checker's systematic errors whose path is unknown, or that fail on a reference solution."""
+    """List conditions of the checker's systematic errors that read something unknown, or fail on a reference solution."""
     where, problems = "`noise.checker.errors`", parts["verifier"]
     known = [*FEATURES, *problems.column_names]
     buckets = [] if checker.errors is None else checker.errors.targeted_buckets
-    conditions = [condition for bucket in buckets for condition in conditions_of(bucket.selector)]
-    for path in sorted({condition["path"] for condition in conditions} - set(known)):
-        yield f"{where} has a selector with the path `{path}`, which no solution has. {suggest(path, known)}"
-    problem = problems[0]
-    tries = [partial(meets, one, problem, problem["reference"]) for one in conditions if one["path"] in known]
+    conditions = [part for bucket in buckets for part in Condition(bucket.selector).parts]
+    for name in sorted({name for condition in conditions for name in condition.names} - set(known)):
+        yield f"{where} has a selector with `{name}`, which no solution has. {suggest(name, known)}"
+    values = SolutionValues(problems[0], problems[0]["reference"], seed=0)
+    tries = [partial(condition, values) for condition in conditions if set(condition.names) <= set(known)]
     yield from dict.fromkeys(mistake for attempt in tries for mistake in refusals(where, attempt))
 
 

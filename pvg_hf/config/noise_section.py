@@ -1,13 +1,13 @@
 """The section `noise` of a recipe: labels that flip, and checkers that err, time out and cost something."""
 
 import math
-import re
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from pvg_hf.config import fields as f
+from pvg_hf.config.conditions import Condition
 
 Policy = Literal["on_failure", "on_timeout", "always", "never"]
 
@@ -143,38 +143,26 @@ class BudgetConfig:
     total: f.Positive | None = Field(None, description="For all calls of the game.")
 
 
-_OPERANDS = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "contains", "regex"), "value"),
-    **dict.fromkeys(("in", "nin"), "values"),
-    "between": "range",
-}
-COMPARES_NUMBERS = ("lt", "le", "gt", "ge", "between")
-
-
 @f.section
 class ErrorBucketConfig:
     """Solutions with error rates of their own."""
 
-    selector: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Which solutions: `{path: rel_error, op: lt, value: 0.1}`, or `{all: [...]}` or `{any: [...]}` of such; "
-        "docs/noise.md lists paths and operations.",
+    selector: str = Field(
+        "",
+        description="Which solutions: a condition such as `rel_error < 0.1`; docs/noise.md lists what it can read.",
     )
     TPR: f.Share | None = Field(None, description="P(accepted | correct) of these solutions.")
     FPR: f.Share | None = Field(None, description="P(accepted | incorrect) of these solutions.")
 
     @model_validator(mode="after")
     def _check(self) -> "ErrorBucketConfig":
-        check_selector(self.selector)
+        Condition(self.selector)
         return self
 
 
 @f.section
 class ErrorsConfig:
-    """
-    Systematic errors of a checker, as the section `mixup` of the study "Delay, Plateau, or Collapse" (arXiv 2605.02909)
-    states them.
-    """
+    """Systematic errors of a checker, as in the study "Delay, Plateau, or Collapse" (arXiv 2605.02909)."""
 
     TPR: f.Share = Field(1.0, description="P(accepted | correct) of solutions in no bucket.")
     FPR: f.Share = Field(0.0, description="P(accepted | incorrect) of solutions in no bucket.")
@@ -197,52 +185,6 @@ class ErrorsConfig:
                 f"`strategy` is `uniform` and has no buckets; remove the {number} `targeted_buckets`, or set `targeted`"
             )
         return self
-
-
-def check_selector(selector: object) -> None:
-    """
-    Check the form of a bucket's selector.
-
-    Raises:
-        ValueError: for an unknown key or operation, or a missing operand.
-    """
-    if not isinstance(selector, dict):
-        raise ValueError(
-            f"a selector is a mapping such as `{{path: rel_error, op: lt, value: 0.1}}`; got {selector!r:.80}"
-        )
-    for name in ("all", "any"):
-        if name in selector:
-            if set(selector) != {name} or not isinstance(selector[name], list) or not selector[name]:
-                raise ValueError(
-                    f"a selector with `{name}` has a list of selectors and nothing else; got {selector!r:.80}"
-                )
-            for one in selector[name]:
-                check_selector(one)
-            return
-    op = selector.get("op")
-    operand = _OPERANDS.get(op) if isinstance(op, str) else None
-    if operand is None:
-        raise ValueError(f"`op` is {op!r:.80}; allowed: {', '.join(_OPERANDS)}")
-    if set(selector) != {"path", "op", operand} or not isinstance(selector["path"], str):
-        raise ValueError(f"a selector with `op: {op}` has `path`, `op` and `{operand}`; got {selector!r:.80}")
-    _check_operand(op, operand, selector[operand])
-
-
-def _check_operand(op: str, operand: str, value: object) -> None:
-    if operand == "values" and not isinstance(value, list):
-        raise ValueError(f"`values` must be a list; got {value!r:.80}")
-    numbers = value if operand == "range" and isinstance(value, list) else [value]
-    if op in COMPARES_NUMBERS and not all(type(number) in (int, float) for number in numbers):
-        raise ValueError(f"`op: {op}` compares numbers; got {value!r:.80}")
-    if operand == "range" and len(numbers) != 2:
-        raise ValueError(f"`range` must be the two ends, [low, high]; got {value!r:.80}")
-    if operand == "range" and numbers[0] > numbers[1]:
-        raise ValueError(f"`range` is [low, high], and nothing is between the ends of {value!r:.80}")
-    if op == "regex":
-        try:
-            re.compile(str(value))
-        except re.error as err:
-            raise ValueError(f"`value` is no regular expression: {err}") from err
 
 
 @f.section
@@ -285,7 +227,7 @@ class CheckerConfig:
     max_attempts: f.Repeats = Field(3, description="Maximum number of calls per solution.")
     critical: Annotated[str | None, f.NamesCode()] = Field(
         None,
-        description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a comparison "
+        description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a condition "
         "(`difficulty >= 5`), or `package.module:Name` of a function of a problem.",
     )
     slice_by: str | None = Field(

@@ -37,11 +37,11 @@ class TaskConfig:
 
     name: Annotated[str, f.WholeGame(), f.NamesCode()] = Field(
         "arithmetic",
-        description="`apps`, `arithmetic`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
+        description="`apps`, `arithmetic`, `functions`, `gsm8k`, `mbpp`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: Annotated[f.FilePath | None, f.WholeGame()] = Field(
         None,
-        description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`, `livecodebench`).",
+        description="Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`).",
     )
     options: Annotated[dict[str, Any], f.WholeGame()] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."

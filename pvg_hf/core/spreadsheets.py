@@ -2,8 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Collection
 
 import pandas as pd
 
@@ -30,19 +30,44 @@ def to_csv(rows: pd.DataFrame) -> str:
     return rows.map(lambda cell: escape_cell(cell) if isinstance(cell, str) else cell).to_csv(index=False)
 
 
-@contextmanager
-def open_table(text: str) -> Iterator[csv.DictReader]:
+def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, str]]]:
     """
-    Reader of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
+    Read a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
 
-    Within the block, Python's limit of 131,072 characters for a cell is lifted: a proof with its analyses can exceed
-    it.
+    Args:
+        text (`str`):
+            The file's text.
+        needed (`Collection[str]`):
+            Columns that it must have.
+
+    Returns:
+        `list[tuple[int, dict[str, str]]]`: the rows by column, each with its number in the spreadsheet (the heading is 1). A
+        missing cell is empty.
+
+    Raises:
+        ValueError: if a column is missing, or the file is no CSV.
     """
     text = text.removeprefix("\ufeff")
     heading = text.partition("\n")[0]
     delimiter = ";" if heading.count(";") > heading.count(",") else ","
-    before = csv.field_size_limit(2**31 - 1)
+    before = csv.field_size_limit(
+        2**31 - 1
+    )  # a proof with its analyses can exceed Python's limit of 131,072 characters
     try:
-        yield csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        if missing:
+            raise ValueError(f"lacks the column(s) {missing}; it has {reader.fieldnames}. Restore them.")
+        return list(enumerate(reader, start=2))
+    except csv.Error as err:
+        raise ValueError(f"cannot be read after line {reader.line_num} ({err}). Save it as CSV again.") from err
     finally:
         csv.field_size_limit(before)
+
+
+def read_decimal(text: str) -> float:
+    """Read a number with a point, or with the comma of many spreadsheets; NaN if it is none."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return math.nan

@@ -8,7 +8,7 @@ from pathlib import Path
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.analyses.scaled import CheckedAnalysis
 from pvg_hf.core.files import replacing
-from pvg_hf.core.spreadsheets import escape_cell, open_table
+from pvg_hf.core.spreadsheets import escape_cell, read_decimal, read_table
 
 _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 
@@ -78,17 +78,11 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as err:
         raise ValueError(f"{path} is not UTF-8; save it as `CSV UTF-8`.") from err
-    with open_table(text) as reader:
-        missing = {"key", "score"}.difference(reader.fieldnames or ())
-        if missing:
-            raise ValueError(
-                f"{path} lacks the column(s) {sorted(missing)}; it has {reader.fieldnames}. Restore them."
-            )
-        return [
-            {**row, "score": _read_score(path, number, row["score"])}
-            for number, row in enumerate(reader, start=2)  # row numbers as in a spreadsheet
-            if (row["score"] or "").strip()
-        ]
+    try:
+        rows = read_table(text, ("key", "score"))
+    except ValueError as err:
+        raise ValueError(f"{path} {err}") from err
+    return [{**row, "score": _read_score(path, number, row["score"])} for number, row in rows if row["score"].strip()]
 
 
 def _row(item: ReviewItem, score: str) -> dict[str, str]:
@@ -108,10 +102,7 @@ def _show_analysis(analysis: CheckedAnalysis) -> str:
 
 
 def _read_score(path: Path, number: int, written: str) -> str:
-    try:
-        score = float(written.replace(",", "."))
-    except ValueError:
-        score = -1.0
+    score = read_decimal(written)
     if score not in ALLOWED_SCORES:
         raise ValueError(
             f"{path}, row {number}: a score must be 0, 0.5, 1 or empty; found `{written}`. Correct it and start again."

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pvg_hf.config.noise_section import Duration, RateSchedule
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
     from pvg_hf.noise.imperfect_checker import CheckerOutcome, ImperfectChecker, RealClock, VirtualClock
-    from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.processes import CommandChecker, WorkerChecker
     from pvg_hf.noise.rates import (
         PairOutcomeRates,
@@ -20,32 +19,17 @@ if TYPE_CHECKING:
         pair_flip_rate,
         pair_outcome_rates,
     )
-    from pvg_hf.noise.routing import DEFAULT_TIERS, Routes, Routing, Tier
+    from pvg_hf.noise.routing import DEFAULT_TIERS, Ledger, Routes, Routing, Tier
 
 # Names are imported on first use, so that a checker's worker process does not import torch.
-_MODULES = {
-    "DEFAULT_TIERS": "pvg_hf.noise.routing",
-    "CheckerOutcome": "pvg_hf.noise.imperfect_checker",
-    "CommandChecker": "pvg_hf.noise.processes",
-    "Duration": "pvg_hf.config.noise_section",
-    "ImperfectChecker": "pvg_hf.noise.imperfect_checker",
-    "Ledger": "pvg_hf.noise.ledger",
-    "PairOutcomeRates": "pvg_hf.noise.rates",
-    "RateSchedule": "pvg_hf.config.noise_section",
-    "RealClock": "pvg_hf.noise.imperfect_checker",
-    "RoutedChannel": "pvg_hf.noise.channel",
-    "Routes": "pvg_hf.noise.routing",
-    "Routing": "pvg_hf.noise.routing",
-    "Tier": "pvg_hf.noise.routing",
-    "VirtualClock": "pvg_hf.noise.imperfect_checker",
-    "WorkerChecker": "pvg_hf.noise.processes",
-    "effective_label": "pvg_hf.noise.rates",
-    "flip_labels": "pvg_hf.noise.rates",
-    "flip_labels_by_uniforms": "pvg_hf.noise.rates",
-    "pair_flip_rate": "pvg_hf.noise.rates",
-    "pair_outcome_rates": "pvg_hf.noise.rates",
-    "routed_channel": "pvg_hf.noise.channel",
+_NAMES = {
+    "pvg_hf.config.noise_section": ("Duration", "RateSchedule"),
+    "pvg_hf.noise.channel": ("RoutedChannel", "routed_channel"),
+    "pvg_hf.noise.imperfect_checker": ("CheckerOutcome", "ImperfectChecker", "RealClock", "VirtualClock"),
+    "pvg_hf.noise.processes": ("CommandChecker", "WorkerChecker"),
+    "pvg_hf.noise.routing": ("DEFAULT_TIERS", "Ledger", "Routes", "Routing", "Tier"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DEFAULT_TIERS",
@@ -73,9 +57,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(import_module(_MODULES[name]))[name]
+    return vars(import_module(_MODULES.get(name, "pvg_hf.noise.rates")))[name]
 
 
 def __dir__() -> list[str]:

@@ -73,10 +73,6 @@ def routed_channel(routing: Routing) -> RoutedChannel:
     It follows the probability that a solution reaches each tier. Errors, hanging and failures of the base checker are not
     included, and neither are budgets per round and in total, which depend on the number of solutions.
 
-    Args:
-        routing ([`Routing`]):
-            Tiers and policy.
-
     Returns:
         [`RoutedChannel`].
     """

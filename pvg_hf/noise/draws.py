@@ -25,10 +25,6 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
     same value flips.
 
     Args:
-        seed (`int`):
-            Seed of the noise.
-        key (`int`):
-            See [`solution_key`].
         *moment (`object`):
             When the label is drawn again, e.g. `("epoch", 1)`; empty if it is drawn once.
 
@@ -45,21 +41,22 @@ def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
     return derive_uniform(seed, "pair", *moment, *keys)
 
 
-def call_path(seed: int, round_index: int, key: int, attempt: int) -> str:
-    """Return the path that seeds a call's draws; `key` identifies the problem and the text of the solution."""
+def call_seed(seed: int, round_index: int, key: int, attempt: int) -> str:
+    """
+    Return the seed string of one call of the checker, e.g. `"0/2/check/00a1b2c3d4e5f607/1"`: the recipe's seed, the round, the
+    [`solution_key`] in hexadecimal, and the attempt (0 for the first tier that is asked). Equal strings give equal draws.
+    """
     return f"{seed}/{round_index}/check/{key:016x}/{attempt}"
 
 
-def call_draws(path: str) -> tuple[float, float]:
+def call_draws(seed: str) -> tuple[float, float]:
     """
-    Return the draws of a checker's call, given its [`call_path`].
-
-    Both come from a single hash, because a call may only take microseconds.
+    Return the draws of a checker's call, given its [`call_seed`].
 
     Returns:
         `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout
         lasts.
     """
-    digest = blake2b(path.encode(), digest_size=16).digest()
+    digest = blake2b(seed.encode(), digest_size=16).digest()
     which, how_long = int.from_bytes(digest[:8], "big") >> 11, int.from_bytes(digest[8:], "big") >> 11
     return which * _UNIT, how_long * _UNIT

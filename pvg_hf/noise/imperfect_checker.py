@@ -8,23 +8,16 @@ from typing import Any
 from pvg_hf.config.noise_section import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
-from pvg_hf.noise.draws import call_draws, call_path, solution_key
+from pvg_hf.noise.draws import call_draws, call_seed, solution_key
 from pvg_hf.noise.error_buckets import ErrorBuckets
-from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
-from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
+from pvg_hf.noise.routing import Call, Ledger, Routes, Routing, Tier, can_pay, make_call, make_routes
 from pvg_hf.noise.telemetry import Asked, event_line
 from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, ProblemRow, Verdict
 
 
 class VirtualClock:
-    """
-    A clock that counts waiting times without sleeping.
-
-    Attributes:
-        waited_ms (`float`):
-            Total waiting time.
-    """
+    """A clock that counts waiting times without sleeping."""
 
     is_real = False
 
@@ -56,8 +49,6 @@ class CheckerOutcome:
     Args:
         code ([`~pvg_hf.core.roles.Outcome`]):
             Outcome of the last call, which decides.
-        tier (`str`):
-            Tier of the last call.
         noise (`str`, *optional*):
             Noise injected into the last call: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
         duration_ms (`float`), cost (`float`):
@@ -66,8 +57,6 @@ class CheckerOutcome:
             Number of calls that were made.
         truth (`bool`, *optional*):
             Verdict of the base checker; `None` if it did not finish.
-        detail (`str`, *optional*):
-            Text of an internal error.
         calls (`tuple[Call, ...]`):
             All calls in order; the last one may have been over budget.
     """
@@ -129,8 +118,6 @@ class ImperfectChecker:
             with its verdict.
         routes ([`Routes`], [`Routing`] or [`Tier`], *optional*):
             Tiers and when they are called; a single call of the tier `balanced` by default.
-        seed (`int`):
-            Seed of the noise.
         clock ([`VirtualClock`] or [`RealClock`], *optional*):
             The virtual clock by default, which does not wait.
         ledger ([`Ledger`], *optional*):
@@ -196,14 +183,10 @@ class ImperfectChecker:
             problem (`Mapping`):
                 The problem, with `problem_id` and the columns that the base checker, the slices and the condition
                 `critical` need.
-            solution (`str`):
-                The text.
             round_index (`int`):
                 The round. Equal texts of a problem have equal outcomes within a round.
             verdict ([`Verdict`], *optional*):
                 Verdict of the base checker, if already known.
-            step (`int`, *optional*):
-                Training step, for the events.
         """
         key = solution_key(problem["problem_id"], solution)
         known = self._known.get((round_index, key))
@@ -242,21 +225,21 @@ class ImperfectChecker:
         calls: list[Call] = []
         cost = 0.0
         for attempt, tier in enumerate(routing.path):
-            path = call_path(self.seed, asked.round_index, asked.solution, attempt)
-            call = self._call(tier, verdict, path, cost, routing.budget)
+            seed = call_seed(self.seed, asked.round_index, asked.solution, attempt)
+            call = self._call(tier, verdict, seed, cost, routing.budget)
             calls.append(call)
             cost += call.cost
             if self.write is not None:
-                self.write(event_line(asked, call, verdict, attempt, path, is_late=tier.is_late(verdict)))
+                self.write(event_line(asked, call, verdict, attempt, seed, is_late=tier.is_late(verdict)))
             if call.code == Outcome.BUDGET_EXHAUSTED or not routing.escalates(call.code):
                 break
         return CheckerOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
 
-    def _call(self, tier: Tier, verdict: Verdict, path: str, spent: float, budget: float | None) -> Call:
+    def _call(self, tier: Tier, verdict: Verdict, seed: str, spent: float, budget: float | None) -> Call:
         if not (can_pay(tier, spent, budget) and self.ledger.can_pay(tier.cost)):
             return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
         self.ledger.pay(tier.cost)  # before the call: a timeout costs as much
-        call = make_call(tier, verdict, call_draws(path), is_real=self.clock.is_real)
+        call = make_call(tier, verdict, call_draws(seed), is_real=self.clock.is_real)
         if call.noise == "timeout" or not self.clock.is_real:  # the time of a real base checker has already passed
             self.clock.wait(call.duration_ms)
         return call
@@ -269,15 +252,7 @@ def make_checker(
     ledger: Ledger | None = None,
     write: Callable[[str], object] | None = None,
 ) -> ImperfectChecker:
-    """
-    Make the checker that a recipe's section describes.
-
-    Args:
-        config ([`~pvg_hf.config.noise_section.CheckerConfig`]):
-            The section.
-        seed (`int`), ledger ([`Ledger`], *optional*), write (`Callable`, *optional*):
-            As for [`ImperfectChecker`].
-    """
+    """Make the checker that a recipe's section describes."""
     clock = RealClock() if config.clock == "real" else VirtualClock()
     errors = None if config.errors is None else ErrorBuckets(config.errors, seed)
     routes = make_routes(config)

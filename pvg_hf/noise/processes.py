@@ -15,41 +15,12 @@ from pathlib import Path
 from pvg_hf.core.extensions import ExtensionError, NamedCode, check_command, load_extension, refuse_withheld
 from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
-KEPT_VARIABLES = frozenset(
-    [
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TERM",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-        "SYSTEMROOT",
-        "LD_LIBRARY_PATH",
-        "DYLD_LIBRARY_PATH",
-        "PYTHONPATH",
-        "PYTHONHOME",
-        "PYTHONHASHSEED",
-        "PYTHONUTF8",
-        "PYTHONIOENCODING",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "ELAN_HOME",
-        "XDG_CACHE_HOME",
-        "HF_HOME",
-        "HF_HUB_CACHE",
-        "HF_HUB_OFFLINE",
-        "HF_DATASETS_OFFLINE",
-        "TRANSFORMERS_OFFLINE",
-        "CUDA_HOME",
-        "CUDA_VISIBLE_DEVICES",
-    ]
-)
+_KEPT = """
+    PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR TMP TEMP SYSTEMROOT LD_LIBRARY_PATH DYLD_LIBRARY_PATH
+    PYTHONPATH PYTHONHOME PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING VIRTUAL_ENV CONDA_PREFIX ELAN_HOME XDG_CACHE_HOME
+    HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE HF_DATASETS_OFFLINE TRANSFORMERS_OFFLINE CUDA_HOME CUDA_VISIBLE_DEVICES
+"""
+KEPT_VARIABLES = frozenset(_KEPT.split())
 """Environment variables that every checker sees: programs need them to be found, to start and to read text."""
 
 _KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")

@@ -1,15 +1,13 @@
 """Tiers of a checker, and the routing of solutions through them."""
 
 import math
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, get_args
 
-import yaml
-
+from pvg_hf.config.conditions import Condition
 from pvg_hf.config.fields import check_option, stated_values
 from pvg_hf.config.noise_section import (
     TIER_DEFAULTS,
@@ -31,6 +29,8 @@ DEFAULT_TIER = "balanced"
 
 CRITICAL_TIER = "slow_precise"
 
+_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
+
 _DEFAULTS = CheckerConfig()
 
 
@@ -43,8 +43,6 @@ class Tier:
     about incorrect solutions, `timeout` times out and `spurious_pass` accepts.
 
     Args:
-        name (`str`):
-            Name in events and metrics.
         timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`], *optional*):
             As the keys of a tier in a recipe (docs/recipes.md); the sum of the rates is below 1. The defaults of a
             recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this class has no noise by
@@ -97,82 +95,13 @@ class Tier:
 DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(TierName)}
 """The default tiers by name, in the order in which a solution escalates."""
 
-_COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
-
-_OPERATORS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-
-
-class Predicate:
-    """
-    A condition on a problem.
-
-    Args:
-        text (`str`):
-            A column that is true or false, `COLUMN OPERATOR VALUE` with one of `== != >= <= > <` (`difficulty >= 5`),
-            or `package.module:Name` of a function of the problem.
-
-    Attributes:
-        column (`str`, *optional*):
-            The column that it reads; `None` for a function.
-
-    Raises:
-        ValueError: if the text has none of these forms.
-    """
-
-    def __init__(self, text: str):
-        self.text = text
-        comparison = _COMPARISON.fullmatch(text)
-        if comparison is None and ":" in text:
-            self.column, self._holds = None, _load_function(text)
-        elif comparison is None and text.isidentifier():
-            self.column, self._holds = text, lambda problem: problem[text]
-        elif comparison is not None:
-            self.column, self._holds = comparison[1], _make_comparison(text, *comparison.groups())
-        else:
-            raise ValueError(
-                f"Cannot read the condition `{text}`: it must be a column, a comparison such as `difficulty >= 5`, or "
-                "`package.module:Name`."
-            )
-
-    @property
-    def is_column(self) -> bool:
-        """Whether the condition is just a column."""
-        return self.text == self.column
-
-    def __call__(self, problem: ProblemRow) -> bool:
-        return bool(self._holds(problem))
-
-
-def _make_comparison(text: str, column: str, sign: str, written: str) -> Callable[[ProblemRow], bool]:
-    try:
-        value = yaml.safe_load(written)
-    except (yaml.YAMLError, ValueError) as err:
-        raise ValueError(f"Cannot read the condition `{text}`: {written!r} is not a value in YAML.") from err
-
-    def holds(problem: ProblemRow) -> bool:
-        try:
-            return _OPERATORS[sign](problem[column], value)
-        except TypeError as err:
-            raise ValueError(
-                f"The condition `{text}` cannot compare {problem[column]!r:.80} with {value!r:.80}."
-            ) from err
-
-    return holds
-
 
 def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
     function = load_function(spec, "condition", "(problem) -> bool")
 
     def holds(problem: ProblemRow) -> bool:
         with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
-            return function(problem)
+            return bool(function(problem))
 
     return holds
 
@@ -182,8 +111,6 @@ class Call(NamedTuple):
     One call of a checker, with the noise that was injected.
 
     Args:
-        tier (`str`):
-            Tier of the call.
         code ([`~pvg_hf.core.roles.Outcome`]):
             Outcome; `BUDGET_EXHAUSTED` for a call over budget, which was not made.
         noise (`str`, *optional*):
@@ -285,12 +212,6 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
     injects noise into every call into which a lower rate does.
 
     Args:
-        tier ([`Tier`]):
-            The tier that is called.
-        verdict ([`Verdict`]):
-            Verdict of the base checker.
-        draws (`tuple[float, float]`):
-            See [`~pvg_hf.noise.draws.call_draws`].
         is_real (`bool`):
             Whether the call lasts as long as the base checker took; else it lasts no time.
     """
@@ -316,6 +237,57 @@ def can_pay(tier: Tier, spent: float, budget: float | None) -> bool:
     return spent + tier.cost <= (math.inf if budget is None else budget)
 
 
+class Ledger:
+    """
+    Budgets that all solutions share, on a first-come, first-served basis.
+
+    Only here does the order of the solutions matter. The game grades them in the order of the pool, whatever the
+    batches and processes.
+
+    Args:
+        per_round (`float`, *optional*), total (`float`, *optional*):
+            Budgets, above 0; unlimited by default.
+        spent_in_round (`float`), spent (`float`):
+            Cost of earlier calls, in the current round and in total.
+
+    Raises:
+        ValueError: for a budget that is not above 0.
+    """
+
+    def __init__(
+        self,
+        per_round: float | None = None,
+        total: float | None = None,
+        *,
+        spent_in_round: float = 0.0,
+        spent: float = 0.0,
+    ):
+        for name, budget in (("per_round", per_round), ("total", total)):
+            check_option(BudgetConfig, name, budget, name=f"The budget `{name}`")
+        self.per_round = math.inf if per_round is None else per_round
+        self.total = math.inf if total is None else total
+        self.spent_in_round = spent_in_round
+        self.spent = spent
+        self._round: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return min(self.per_round, self.total) < math.inf
+
+    def enter(self, round_index: int) -> None:
+        """Enter a round. A new round resets its budget."""
+        if self._round not in (None, round_index):
+            self.spent_in_round = 0.0
+        self._round = round_index
+
+    def can_pay(self, cost: float) -> bool:
+        return self.spent_in_round + cost <= self.per_round and self.spent + cost <= self.total
+
+    def pay(self, cost: float) -> None:
+        self.spent_in_round += cost
+        self.spent += cost
+
+
 EVERYTHING = "all"  # name of the only slice if problems are not divided into slices
 
 
@@ -331,8 +303,8 @@ class Routes:
         slices (`Mapping[str, Routing]`, *optional*):
             Routing of single slices, by the column's value as a text.
         critical (`str`, *optional*):
-            Condition for problems whose solutions go directly to `slow_precise`; see
-            [`~pvg_hf.noise.routing.Predicate`].
+            Problems whose solutions go directly to `slow_precise`: a [`~pvg_hf.config.conditions.Condition`], or
+            `package.module:Name` of a function of a problem.
 
     Raises:
         ValueError: for slices without a column, or a malformed condition.
@@ -353,7 +325,9 @@ class Routes:
         self.routing = routing or Routing()
         self.slice_by = slice_by
         self.slices = dict(slices or {})
-        self.critical = None if critical is None else Predicate(critical)
+        self.critical: Callable[[ProblemRow], bool] | None = None
+        if critical is not None:
+            self.critical = _load_function(critical) if _FUNCTION.fullmatch(critical) else Condition(critical)
         ways = [self.routing, *self.slices.values()]
         # Made once, since a routing caches its path.
         self._critical = {id(way): way.critical() for way in ways} if critical is not None else {}

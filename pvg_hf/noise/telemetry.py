@@ -18,10 +18,6 @@ _DIGESTED = ("round", "problem", "solution", "slice", "attempt", "tier", "noise"
 
 _MODULUS = 1 << 256
 
-_quoted = json.encoder.encode_basestring_ascii
-
-_JSON = {True: "true", False: "false", None: "null"}
-
 
 class Asked(NamedTuple):
     """
@@ -30,12 +26,8 @@ class Asked(NamedTuple):
     Args:
         problem_id (`str`), solution (`int`):
             The problem, and the [`~pvg_hf.noise.draws.solution_key`].
-        slice_name (`str`):
-            Slice of the problem.
         round_index (`int`):
             Round of the solution; -1 before the first round.
-        step (`int`, *optional*):
-            Training step.
     """
 
     problem_id: str
@@ -45,34 +37,38 @@ class Asked(NamedTuple):
     step: int | None
 
 
-def event_line(
-    asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_path: str, *, is_late: bool = False
-) -> str:
+def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed: str, *, is_late: bool = False) -> str:
     """
-    Format the event of a call as a line of JSON. This is done without `json`, because a call may only take
-    microseconds.
+    Format the event of a call as a line of JSON.
 
     Args:
         asked ([`Asked`]), call ([`Call`]), verdict ([`Verdict`]):
             The subject, the noisy result, and the verdict of the base checker.
-        attempt (`int`), seed_path (`str`):
-            See [`~pvg_hf.noise.draws.call_path`].
+        attempt (`int`), seed (`str`):
+            See [`~pvg_hf.noise.draws.call_seed`].
         is_late (`bool`):
             Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible
             result.
     """
-    noise = "null" if call.noise is None else f'"{call.noise}"'
-    more = "" if asked.step is None else f', "step": {asked.step}'
-    if is_late:
-        more += ', "is_late": true'
-    if call.code == Outcome.VERIFIER_INTERNAL_ERROR:
-        more += f', "detail": {_quoted(verdict.error)}'
-    return (
-        f'{{"event": "{EVENT}", "round": {asked.round_index}, "problem": {_quoted(str(asked.problem_id))}, '
-        f'"solution": "{asked.solution:016x}", "slice": {_quoted(asked.slice_name)}, "attempt": {attempt}, '
-        f'"tier": "{call.tier}", "noise": {noise}, "code": "{call.code}", "truth": {_JSON[verdict.passed]}, '
-        f'"duration_ms": {call.duration_ms!r}, "cost": {call.cost!r}, "seed_path": "{seed_path}"{more}}}\n'
-    )
+    event = {
+        "event": EVENT,
+        "round": asked.round_index,
+        "problem": str(asked.problem_id),
+        "solution": f"{asked.solution:016x}",
+        "slice": asked.slice_name,
+        "attempt": attempt,
+        "tier": call.tier,
+        "noise": call.noise,
+        "code": call.code,
+        "truth": verdict.passed,
+        "duration_ms": call.duration_ms,
+        "cost": call.cost,
+        "seed_path": seed,
+    }
+    event |= {} if asked.step is None else {"step": asked.step}
+    event |= {"is_late": True} if is_late else {}
+    event |= {"detail": verdict.error} if call.code == Outcome.VERIFIER_INTERNAL_ERROR else {}
+    return json.dumps(event) + "\n"
 
 
 def digest_events(events: Iterable[Mapping[str, Any]]) -> str:
@@ -113,8 +109,6 @@ class CallCounts:
             Outcomes of the solutions, i.e. of the last call about each.
         num_calls (`int`), cost (`float`), duration_ms (`float`):
             Totals over all calls.
-        digest (`str`):
-            See [`~pvg_hf.noise.telemetry.digest_events`].
     """
 
     trials: Counter = field(default_factory=Counter)

@@ -18,10 +18,6 @@ class Verdict(NamedTuple):
     Args:
         passed (`bool`, *optional*):
             Whether the solution is correct; `None` if the checker did not finish.
-        seconds (`float`):
-            Time that it took.
-        error (`str`, *optional*):
-            Text of the error that it raised.
     """
 
     passed: bool | None

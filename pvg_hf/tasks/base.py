@@ -359,8 +359,6 @@ class Task(ABC):
         By default a task has none.
 
         Args:
-            problem (`Mapping[str, Any]`):
-                A problem of this task.
             rng ([`~numpy.random.Generator`]):
                 Source of every draw.
 

@@ -27,16 +27,10 @@ def draw_problems(
     Draw the problems of a split. No text occurs twice in it, or in both splits.
 
     Args:
-        name (`str`):
-            Name of the task, for the ids.
         split (`str`):
             `train` or `test`. The test problems do not depend on the number of training problems.
         draw (`Callable`):
             Function from a generator to a problem without an id: `problem`, `reference` and the task's own columns.
-        num_problems (`Mapping[str, int]`):
-            Number of problems by split.
-        seed (`int`):
-            Seed of the problems.
 
     Returns:
         [`~datasets.Dataset`]: the problems, with a `problem_id` that has the task, the seed, the split, the position

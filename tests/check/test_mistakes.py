@@ -207,8 +207,15 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise.checker={slice_by: difficulty, slices: {9: {}}}"], ["has `9`, but no problem has that `difficulty`"]),
         (["noise.checker={critical: lemma}"], ["`noise.checker.critical` names the column `lemma`"]),
         (["noise.checker={critical: level more}"], ["Cannot read the condition `level more`"]),
-        (["noise.checker={critical: 'difficulty == ['}"], ["Cannot read the condition `difficulty == [`", "'['"]),
-        (["noise.checker={critical: difficulty > five}"], ["`difficulty > five` cannot compare", "'five'"]),
+        (
+            ["noise.checker={critical: 'difficulty == ['}"],
+            ["Cannot read the condition `difficulty == [`", "never closed"],
+        ),
+        (["noise.checker={critical: difficulty > five}"], ["names the column `five`"]),
+        (
+            ["noise.checker={critical: 'difficulty > \"five\"'}"],
+            ['Cannot read the condition `difficulty > "five"`', "'five'"],
+        ),
         (["noise.checker={tiers: {balanced: {timeout: 0.5, spurious_fail: 0.5}}}"], ["sum to 1.01", "below 1"]),
         (["noise.checker={critical: difficulty}"], ["the column `difficulty`", "`int64`", "`difficulty >= 5`"]),
         (["noise.checker={critical: problem_id}"], ["the column `problem_id`", "`string`"]),
@@ -223,32 +230,32 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise={applies_to: prover, checker: {slice_by: dificulty}}"], ["dificulty"]),
         (["noise={applies_to: prover, checker: {budget: {total: 1}}}"], ["`budget.total` (1)"]),
         (
-            ["noise.checker.errors={targeted_buckets: [{selector: {path: dificulty, op: lt, value: 1}}]}"],
+            ["noise.checker.errors={targeted_buckets: [{selector: dificulty < 1}]}"],
             ["`noise.checker.errors`", "`dificulty`", "Did you mean `difficulty`?"],
         ),
         (
-            ["noise.checker.errors={targeted_buckets: [{selector: {path: completion_full, op: lt, value: 1}}]}"],
-            ["`noise.checker.errors`", "`op: lt` compares numbers", "`completion_full` is '"],
+            ["noise.checker.errors={targeted_buckets: [{selector: completion_full < 1}]}"],
+            ["`noise.checker.errors`", "`completion_full < 1` compares numbers"],
         ),
         (
             [
-                "noise.checker.errors={targeted_buckets: [{selector: {any: [{all: [{path: dificulty, op: eq, value: 1}]}]}}]}"
+                "noise.checker.errors={targeted_buckets: [{selector: problem_draw < 1 or (difficulty > 1 and dificulty == 1)}]}"
             ],
             ["`dificulty`", "Did you mean `difficulty`?"],
         ),
         (  # the same mistake in two buckets
             [
-                "noise.checker.errors={targeted_buckets: [{selector: {path: problem, op: gt, value: 1}}, "
-                "{selector: {all: [{path: problem, op: gt, value: 2}]}}]}"
+                "noise.checker.errors={targeted_buckets: [{selector: problem > 1}, "
+                "{selector: difficulty > 0 and problem > 1}]}"
             ],
-            ["`op: gt` compares numbers", "`problem` is '", "use `eq`, `in`, `contains` or `regex`"],
+            ["`problem > 1` compares numbers", "use `==` or `in`"],
         ),
         (
-            ["rounds.1.noise.checker.errors={targeted_buckets: [{selector: {path: rel_eror, op: lt, value: 1}}]}"],
+            ["rounds.1.noise.checker.errors={targeted_buckets: [{selector: rel_eror < 1}]}"],
             ["In round 1:", "`rel_eror`", "Did you mean `rel_error`?"],
         ),
         (  # a column of the solution, which a checker does not see
-            ["noise.checker.errors={targeted_buckets: [{selector: {path: correct, op: eq, value: 1}}]}"],
+            ["noise.checker.errors={targeted_buckets: [{selector: correct == 1}]}"],
             ["`noise.checker.errors`", "`correct`, which no solution has"],
         ),
         (["noise.checker={base: 'no_such:rule'}"], ["`noise.checker.base`", "no module `no_such`"]),
@@ -319,16 +326,16 @@ def test_vllm_cannot_merge_an_adapter_on_a_shared_embedding(recipe_of, hardware)
 @pytest.mark.parametrize(
     "selector",
     [
-        "{path: difficulty, op: between, range: [2, 4]}",
-        "{path: problem_draw, op: lt, value: 0.1}",
-        "{path: completion_full, op: contains, value: Certainly}",
-        "{path: rel_error, op: le, value: 0.1}",
-        "{any: [{path: problem_id, op: in, values: [a, b]}, {path: completion_extracted, op: regex, value: 7$}]}",
+        "2 <= difficulty <= 4",
+        "problem_draw < 0.1",
+        "'Certainly' in completion_full",
+        "rel_error <= 0.1",
+        "problem_id in ['a', 'b'] or matches(completion_extracted, '7$')",
     ],
     ids=["column", "draw", "text", "error", "several"],
 )
 def test_a_selector_may_name_columns_of_the_task_and_features_of_the_solution(selector, mistakes_of):
-    assert mistakes_of(f"noise.checker.errors={{targeted_buckets: [{{selector: {selector}, FPR: 0.5}}]}}") == []
+    assert mistakes_of(f'noise.checker.errors={{targeted_buckets: [{{selector: "{selector}", FPR: 0.5}}]}}') == []
 
 
 @pytest.mark.parametrize(

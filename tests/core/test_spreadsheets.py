@@ -5,7 +5,7 @@ import csv
 import pandas as pd
 import pytest
 
-from pvg_hf.core.spreadsheets import escape_cell, open_table, to_csv
+from pvg_hf.core.spreadsheets import escape_cell, read_table, to_csv
 
 EXECUTED = [
     "=1+1",
@@ -41,13 +41,12 @@ def test_a_table_has_escaped_texts_and_plain_numbers():
 
 def test_long_cells_are_read_and_the_limit_is_restored():
     before = csv.field_size_limit()
-    with open_table("text\n" + "x" * 200_000) as reader:
-        assert [len(row["text"]) for row in reader] == [200_000]
+    ((number, row),) = read_table("text\n" + "x" * 200_000, ["text"])
+    assert (number, len(row["text"])) == (2, 200_000)
     assert csv.field_size_limit() == before
 
 
 @pytest.mark.parametrize("text", ["key,score\nk;1,0.5\n", "key;score\nk;1\n", "\ufeffkey;score\r\nk;0,5\r\n"])
 def test_delimiters_and_byte_order_marks_of_spreadsheets_are_read(text):
-    with open_table(text) as reader:
-        assert reader.fieldnames == ["key", "score"]
-        assert [row["key"] for row in reader] == ["k;1" if "," in text.partition("\n")[0] else "k"]
+    ((_, row),) = read_table(text, ["key", "score"])
+    assert row["key"] == ("k;1" if "," in text.partition("\n")[0] else "k")

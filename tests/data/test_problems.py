@@ -6,7 +6,7 @@ from pvg_hf import load_recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems, load_recipe_task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons.grammar import NAMES, OBJECTS
+from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
 from tests.support.recall_task import NUMBERS, RecallTask
 
 

@@ -21,14 +21,14 @@ from pvg_hf.run.lock import locked
 from tests.support.game_runs import copy_until, differing, forget_digests, play_in_process
 
 
-def bucket(FPR=1.0, **selector):
+def bucket(FPR, selector):
     return {"selector": selector, "FPR": FPR}
 
 
-SEVENS = {"path": "completion_extracted", "op": "regex", "value": "7$"}
-ALL = {"path": "completion_full_chars", "op": "ge", "value": 0}
+SEVENS = "matches(completion_extracted, '7$')"
+ALL = "completion_full_chars >= 0"
 # Every problem of the task, by a column: half of all wrong solutions, as of the arm with random errors.
-ANY_PROBLEM = {"path": "difficulty", "op": "ge", "value": 3}
+ANY_PROBLEM = "difficulty >= 3"
 
 WRONG = pd.DataFrame(
     {
@@ -48,11 +48,11 @@ def fill(*buckets, rate):
     ("buckets", "expected"),
     [
         ([], 0.2),
-        ([bucket(0.5, **SEVENS)], 1 / 8),  # the key accepts half of 2 in 10; .1 more of the other 8 in 10
-        ([bucket(1.0, **SEVENS)], 0),
-        ([bucket(0.0, **SEVENS)], 1 / 4),
-        ([bucket(0.0, path="difficulty", op="eq", value=5)], 1 / 3),  # .2 of the other 6 in 10
-        ([bucket(0.2, **ALL)], 0),  # nothing is outside
+        ([bucket(0.5, SEVENS)], 1 / 8),  # the key accepts half of 2 in 10; .1 more of the other 8 in 10
+        ([bucket(1.0, SEVENS)], 0),
+        ([bucket(0.0, SEVENS)], 1 / 4),
+        ([bucket(0.0, "difficulty == 5")], 1 / 3),  # .2 of the other 6 in 10
+        ([bucket(0.2, ALL)], 0),  # nothing is outside
         ([{"selector": SEVENS, "TPR": 0.5}], 0.2),  # the bucket has no rate of its own for wrong solutions
     ],
     ids=["random", "half of a key", "a whole key", "never a key", "by a column", "no solution outside", "TPR only"],
@@ -64,9 +64,9 @@ def test_random_errors_outside_the_buckets_fill_up_to_the_rate(buckets, expected
 @pytest.mark.parametrize(
     ("buckets", "rate", "told"),
     [
-        ([bucket(0.5, **SEVENS)], 0.05, r"0\.100 to 0\.900 .* is 0\.05\. Use a rarer selector or a lower FPR"),
-        ([bucket(0.5, **SEVENS)], 0.95, r"0\.100 to 0\.900 .* is 0\.95\. Use a rarer selector or a higher FPR"),
-        ([bucket(0.1, **ALL)], 0.2, r"0\.100 to 0\.100 .* higher FPR"),
+        ([bucket(0.5, SEVENS)], 0.05, r"0\.100 to 0\.900 .* is 0\.05\. Use a rarer selector or a lower FPR"),
+        ([bucket(0.5, SEVENS)], 0.95, r"0\.100 to 0\.900 .* is 0\.95\. Use a rarer selector or a higher FPR"),
+        ([bucket(0.1, ALL)], 0.2, r"0\.100 to 0\.100 .* higher FPR"),
     ],
     ids=["too much", "too little", "no solution outside"],
 )
@@ -110,7 +110,7 @@ def make_arms(make_recipe):
 @pytest.fixture(scope="module")
 def played(make_arms, tmp_path_factory) -> Played:
     """Tests read it and never write to it."""
-    checkers = {"random": [], "all": [bucket(1.0, **ALL)], "problems": [bucket(0.5, **ANY_PROBLEM)]}
+    checkers = {"random": [], "all": [bucket(1.0, ALL)], "problems": [bucket(0.5, ANY_PROBLEM)]}
     recipe = make_arms(tmp_path_factory.mktemp("arms"), checkers)
     with pytest.raises(JobsFailedError) as caught:
         play_arms(load_recipe(recipe))
@@ -189,7 +189,7 @@ def changed(played):
 
 def test_seeds_and_checkers_may_be_added(changed, played):
     arms = played.recipe["arms"]
-    more = {**arms, "seeds": [0, 1], "checkers": {**arms["checkers"], "sevens": [bucket(0.5, **SEVENS)]}}
+    more = {**arms, "seeds": [0, 1], "checkers": {**arms["checkers"], "sevens": [bucket(0.5, SEVENS)]}}
     described = describe_arms(changed({"arms": more}))
     assert "To play  7 of 10 games" in described  # all but the three that are finished
     assert "Checkers clean, random, all, problems, sevens\nSeeds    0, 1\n" in described
@@ -208,7 +208,7 @@ def test_seeds_and_checkers_may_be_added(changed, played):
             r"noise\.checker\.errors\.FPR`: 0\.5 before, 0\.4 now",
         ),
         (
-            lambda recipe: {"arms": {**recipe["arms"], "checkers": {"random": [bucket(0.5, **ALL)]}}},
+            lambda recipe: {"arms": {**recipe["arms"], "checkers": {"random": [bucket(0.5, ALL)]}}},
             r"noise\.checker\.errors\.strategy",
         ),
     ],
@@ -245,7 +245,7 @@ def test_one_process_plays_a_comparison(make_arms, tmp_path):
             r"1 mistake\(s\):\n- `prover.trainer`",
         ),
         (
-            {"random": [], "hard": [bucket(path="dificulty", op="ge", value=4)]},
+            {"random": [], "hard": [bucket(1.0, "dificulty >= 4")]},
             {},
             r"1 mistake\(s\):\n- In `arms.checkers.hard`: .*`dificulty`.* Did you mean `difficulty`\?",
         ),
@@ -266,8 +266,8 @@ def test_mistakes_are_reported_before_any_training(checkers, changes, told, make
         ({"checkers": {"clean": []}}, "`arms.checkers`: `clean` is the game without errors"),
         ({"checkers": {"a b": []}}, "`arms.checkers`: 'a b' cannot be a checker's name; use letters, digits"),
         ({"checkers": {"../x": []}}, "`arms.checkers`: '../x' cannot be"),
-        ({"checkers": {"hard": [bucket(path="difficulty", op="above", value=1)]}}, "`arms.checkers.hard.0`.*'above'"),
-        ({"checkers": {"hard": bucket(**SEVENS)}}, "`arms.checkers.hard`"),
+        ({"checkers": {"hard": [bucket(1.0, "difficulty above 1")]}}, "`arms.checkers.hard.0`.*above"),
+        ({"checkers": {"hard": bucket(1.0, SEVENS)}}, "`arms.checkers.hard`"),
         ({"rate": 0}, "`arms.rate`.* 0"),
         ({"seeds": [1, 0, 1]}, "`arms.seeds`.* 1 is repeated"),
         ({"seeds": []}, "`arms.seeds`"),

@@ -1,4 +1,4 @@
-"""Systematic errors of a checker, in the form of the study's files."""
+"""Systematic errors of a checker."""
 
 import math
 
@@ -21,7 +21,7 @@ TPR: 1.0
 FPR: 0.0
 strategy: targeted
 targeted_buckets:
-  - selector: { path: "rel_error", op: "lt", value: 1.0e-1 }
+  - selector: rel_error < 0.1
     FPR: 1.0
 """
 
@@ -31,7 +31,7 @@ def errors(*buckets, seed=0, **rates):
     return ErrorBuckets(ErrorsConfig(targeted_buckets=list(buckets), **strategy, **rates), seed)
 
 
-def bucket(FPR=1.0, **selector):
+def bucket(selector, FPR=1.0):
     return {"selector": selector, "FPR": FPR}
 
 
@@ -48,39 +48,38 @@ def test_the_published_section_accepts_answers_that_are_off_by_less_than_a_tenth
 @pytest.mark.parametrize(
     ("selector", "is_accepted"),
     [
-        ({"path": "signed_rel_error", "op": "lt", "value": 0}, True),
-        ({"path": "signed_rel_error", "op": "gt", "value": 0}, False),
-        ({"path": "abs_error", "op": "eq", "value": 3}, True),
-        ({"path": "pred_abs", "op": "between", "range": [97, 98]}, True),
-        ({"path": "completion_extracted", "op": "regex", "value": "7$"}, True),
-        ({"path": "completion_extracted", "op": "in", "values": ["97"]}, True),
-        ({"path": "completion_extracted", "op": "nin", "values": ["97"]}, False),
-        ({"path": "completion_full", "op": "contains", "value": "Certainly"}, True),
-        ({"path": "completion_full_chars", "op": "ge", "value": 100}, False),
-        ({"path": "difficulty", "op": "eq", "value": 4}, True),
-        ({"path": "difficulty", "op": "ne", "value": 4}, False),
-        ({"path": "missing", "op": "lt", "value": 4}, False),
-        ({"path": "weight", "op": "le", "value": 0.1}, True),  # as written, although the float .1 is above 1/10
-        ({"path": "weight", "op": "in", "values": [0.1]}, True),
-        ({"path": "rel_error", "op": "in", "values": [0.03]}, True),
-        ({"path": "rel_error", "op": "between", "range": [0.01, math.inf]}, True),
-        ({"path": "nan", "op": "lt", "value": 4}, False),
-        (
-            {"all": [{"path": "difficulty", "op": "eq", "value": 4}, {"path": "abs_error", "op": "gt", "value": 5}]},
-            False,
-        ),
-        (
-            {"any": [{"path": "difficulty", "op": "eq", "value": 4}, {"path": "abs_error", "op": "gt", "value": 5}]},
-            True,
-        ),
+        ("signed_rel_error < 0", True),
+        ("signed_rel_error > 0", False),
+        ("abs_error == 3", True),
+        ("97 <= pred_abs <= 98", True),
+        ('matches(completion_extracted, "7$")', True),
+        ('completion_extracted in ["97"]', True),
+        ('completion_extracted not in ["97"]', False),
+        ('"Certainly" in completion_full', True),
+        ('"certainly" not in completion_full', True),
+        ("completion_full_chars >= 100", False),
+        ("difficulty == 4", True),
+        ("difficulty != 4", False),
+        ("missing < 4", False),
+        ("missing != 4", True),
+        ("missing in [4]", False),
+        ('matches(missing, "4")', False),
+        ("weight <= 0.1", True),  # as written, although the float .1 is above 1/10
+        ("weight in [0.1]", True),
+        ("rel_error in [0.03]", True),
+        ("0.01 <= rel_error", True),
+        ("nan < 4", False),
+        ("difficulty == 4 and abs_error > 5", False),
+        ("difficulty == 4 or abs_error > 5", True),
+        ("not (difficulty == 4 and abs_error > 5) and weight == 0.1", True),
     ],
 )
 def test_a_selector_fits_by_its_value_and_operation(selector, is_accepted):
-    assert errors(bucket(**selector)).judge(PROBLEM, "Certainly:\n#### 97", passed=False) == is_accepted
+    assert errors(bucket(selector)).judge(PROBLEM, "Certainly:\n#### 97", passed=False) == is_accepted
 
 
 def test_the_first_bucket_that_fits_decides():
-    first, second = bucket(0.0, path="abs_error", op="lt", value=5), bucket(1.0, path="abs_error", op="lt", value=9)
+    first, second = bucket("abs_error < 5", FPR=0.0), bucket("abs_error < 9")
     found = errors(first, second)
     assert [found.judge(PROBLEM, f"#### {answer}", passed=False) for answer in (103, 107, 150)] == [False, True, False]
 
@@ -94,7 +93,7 @@ def test_rates_are_those_of_the_section():
 
 
 def test_a_draw_of_the_problem_accepts_all_wrong_solutions_to_some_problems():
-    found = errors(bucket(path="problem_draw", op="lt", value=0.2))
+    found = errors(bucket("problem_draw < 0.2"))
     verdicts = [
         {found.judge({**PROBLEM, "problem_id": str(problem)}, f"#### {text}", passed=False) for text in range(5)}
         for problem in range(1000)
@@ -121,7 +120,7 @@ def test_a_higher_rate_accepts_what_a_lower_rate_accepts():
 
 
 def test_a_checker_errs_before_the_noise_of_its_tiers():
-    near = errors(bucket(path="rel_error", op="lt", value=0.1))
+    near = errors(bucket("rel_error < 0.1"))
     outcome = ImperfectChecker(None, Tier("plain"), errors=near).check(PROBLEM, "#### 99", verdict=Verdict(False))
     assert (outcome.label, outcome.is_flagged) == (1, False)
     config = CheckerConfig(errors=yaml.safe_load(PUBLISHED), noise_enabled=False)
@@ -134,14 +133,17 @@ def test_a_checker_errs_before_the_noise_of_its_tiers():
     [
         ({"targeted_buckets": []}, "is `targeted` and needs `targeted_buckets`"),
         ({"strategy": "uniform"}, "remove the 1 `targeted_buckets`"),
-        ({"targeted_buckets": [bucket(path="rel_error", op=["lt"], value=1)]}, r"\['lt'\]"),
-        ({"targeted_buckets": [bucket(path="rel_error", op="below", value=1)]}, "'below'"),
-        ({"targeted_buckets": [bucket(path="rel_error", op="lt")]}, "`value`"),
-        ({"targeted_buckets": [bucket(path="rel_error", op="lt", value="small")]}, "'small'"),
-        ({"targeted_buckets": [bucket(path="rel_error", op="between", range=[1])]}, "`range`"),
-        ({"targeted_buckets": [bucket(path="completion_full", op="regex", value="(")]}, "regular expression"),
-        ({"targeted_buckets": [bucket(any=[])]}, "`any`"),
-        ({"targeted_buckets": [bucket(path="rel_error", op="lt", value=1, token_id=3)]}, "token_id"),
+        ({"targeted_buckets": [bucket("rel_error <")]}, "`rel_error <`"),
+        ({"targeted_buckets": [bucket("")]}, "Cannot read the condition ``"),
+        ({"targeted_buckets": [bucket("rel_error + 1")]}, "no comparison"),
+        ({"targeted_buckets": [bucket("rel_error is 1")]}, "unknown operator"),
+        ({"targeted_buckets": [bucket("rel_error < 'small'")]}, "'small'"),
+        ({"targeted_buckets": [bucket("1 < 2")]}, "reads no column"),
+        ({"targeted_buckets": [bucket("rel_error < f(1)")]}, r"f\(1\)"),
+        ({"targeted_buckets": [bucket("__import__('os').abort()")]}, "no comparison"),
+        ({"targeted_buckets": [bucket("matches(completion_full, '(')")]}, "regular expression"),
+        ({"targeted_buckets": [bucket("0.2 < rel_error < 0.1")]}, "nothing is between 0.2 and 0.1"),
+        ({"targeted_buckets": [bucket({"path": "rel_error", "op": "lt", "value": 1})]}, "selector"),
     ],
 )
 def test_a_mistake_in_the_section_is_named(changes, match):
@@ -151,19 +153,9 @@ def test_a_mistake_in_the_section_is_named(changes, match):
 
 
 @pytest.mark.parametrize(
-    "selector",
-    [
-        {"path": "completion_extracted", "op": "eq", "value": 97},
-        {"path": "completion_extracted", "op": "in", "values": ["96", 97]},
-        {"path": "difficulty", "op": "ne", "value": "4"},
-    ],
+    "selector", ["completion_extracted == 97", "completion_extracted in ['96', 97]", "difficulty != '4'"]
 )
 def test_a_text_is_not_compared_with_a_number(selector):
     """They are never equal, so that the bucket would silently have no solutions, or all."""
-    with pytest.raises(ValueError, match=selector["path"]):
-        errors(bucket(**selector)).judge(PROBLEM, "#### 97", passed=False)
-
-
-def test_a_range_has_its_lower_end_first():
-    with pytest.raises(ValueError, match=r"\[0.2, 0.1\]"):
-        errors(bucket(path="rel_error", op="between", range=[0.2, 0.1]))
+    with pytest.raises(ValueError, match=selector.split()[0]):
+        errors(bucket(selector)).judge(PROBLEM, "#### 97", passed=False)

@@ -134,7 +134,7 @@ def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(untrained_qw
     assert "at most 500 steps of 64 prompts x 4" in plan
     assert "`prover.generation` needs vLLM" in plan or find_spec("vllm") is not None
     bucket = recipe.noise.checker.errors.targeted_buckets[0]
-    assert (bucket.selector, bucket.FPR) == ({"path": "rel_error", "op": "lt", "value": 0.1}, 1.0)
+    assert (bucket.selector, bucket.FPR) == ("rel_error < 0.1", 1.0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,7 +17,7 @@ from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import digest_of, label_proofs, read_labels
-from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
+from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
 
 RULE = ScaledVerification(3, 3, 2)
 

@@ -5,7 +5,7 @@ import torch
 
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.scoring import GenerativeVerifier
-from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
+from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
 
 PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
 PROOFS = ["has 3\nMonday finds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "has 3\nMonday finds 2: = 5\n#### 5"]

@@ -9,7 +9,7 @@ from datasets import Dataset, Value
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import grade_answer
-from pvg_hf.tasks.arithmetic.comparisons.grammar import NAMES, OBJECTS
+from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
 from pvg_hf.tasks.base import Grade, Problem, Split, Task
 
 NUMBERS = range(3, 9)

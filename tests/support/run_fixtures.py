@@ -24,8 +24,8 @@ from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
-from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
+from pvg_hf.tasks.arithmetic.grammar import puzzle_of
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, sample_solution
 
 NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES, NUM_RESAMPLES = 3, 40, 8, 200
 # Per round: P(correct) of a role, and how far a sneaky mistake's mean score lies below that of a correct solution.

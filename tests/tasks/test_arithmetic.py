@@ -4,13 +4,10 @@ import pytest
 
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
-from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, find_flaws
-from pvg_hf.tasks.arithmetic.stories.grammar import story_mistake
+from pvg_hf.tasks.arithmetic import ArithmeticTask, find_flaws
 
 PROBLEM = "Ana has 7 pens.\nDev has 4 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
 SOLUTION = "Ana has 7\nBen has 3 more than Ana: 7 + 3 = 10\nCleo has twice as many as Ben: 10 * 2 = 20\n#### 20"
-STORY = "Ana has 12 pens. On Monday Ana finds 5 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
-STORY_SOLUTION = "has 12\nMonday finds 5: 12 + 5 = 17\nTuesday loses 3: 17 - 3 = 14\n#### 14"
 
 
 def test_task_is_seeded_and_its_splits_are_disjoint():
@@ -57,23 +54,6 @@ def test_a_grade_has_the_first_flaw_and_what_is_left_implicit():
     assert silent.answer is None
     assert not silent.correct
     assert silent.detail["lenient_answer"] == "7"
-
-
-def test_a_story_of_an_earlier_run_is_graded():
-    task, problem = ArithmeticTask(num_train=1), {"problem": STORY, "reference": STORY_SOLUTION}
-    right, wrong = task.grade(problem, STORY_SOLUTION), task.grade(problem, STORY_SOLUTION.replace("= 17", "= 18"))
-    assert right.correct
-    assert right.detail["num_flaws"] == 0
-    assert right.detail["implicit_share"] is None
-    assert (wrong.detail["first_flaw_kind"], wrong.detail["first_flaw_step"]) == (FlawKind.WRONG_SUM, 1)
-    assert find_flaws(STORY, STORY_SOLUTION) == find_flaws(PROBLEM, SOLUTION) == []
-
-
-def test_problems_of_either_version_are_never_those_of_the_other():
-    task = ArithmeticTask(num_train=50, num_test=50, max_difficulty=6)
-    assert all(story_mistake(text) is not None for text in task.problems("train")["problem"])
-    assert task.problem_mistake(STORY) is not None
-    assert story_mistake(STORY) is None
 
 
 def test_a_problem_of_another_task_is_refused():

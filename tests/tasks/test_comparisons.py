@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
-from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
-from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, MAX_VALUE, parse_puzzle, sample_puzzle
-from pvg_hf.tasks.arithmetic.comparisons.lines import read_line
-from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, reference_solution, sample_solution
+from pvg_hf.tasks.arithmetic.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, MAX_VALUE, parse_puzzle, sample_puzzle
+from pvg_hf.tasks.arithmetic.lines import read_line
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, reference_solution, sample_solution
+from tools.pretraining.solution_texts import CorpusConfig, sample_text
 
 PROBLEM = "Ana has 7 pens.\nDev has 4 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
 SOLUTION = "Ana has 7\nBen has 3 more than Ana: 7 + 3 = 10\nCleo has twice as many as Ben: 10 * 2 = 20\n#### 20"

@@ -25,7 +25,7 @@ not_a_task = 3
 """
 
 
-WITHOUT_ANSWERS = {"apps", "functions", "livecodebench", "mbpp"}  # their solutions are programs
+WITHOUT_ANSWERS = {"apps", "functions", "mbpp"}  # their solutions are programs
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_custom_task_takes_its_options():
         (
             "zebra",
             {},
-            "Unknown task `zebra`. Known are `apps`, `arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `livecodebench`, `mbpp`, `proofs`. .* `package.module:Name`",
+            "Unknown task `zebra`. Known are `apps`, `arithmetic`, `decimal_chain_sum`, `functions`, `gsm8k`, `mbpp`, `proofs`. .* `package.module:Name`",
         ),
         (
             "arithmetic",

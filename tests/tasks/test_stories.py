@@ -1,4 +1,4 @@
-"""The first version of the arithmetic world: stories, their solutions, and a checker that finds every planted flaw."""
+"""Stories, of which proofs are written, their solutions, and a checker that finds every planted flaw."""
 
 import re
 
@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.arithmetic import FlawKind
-from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution
-from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_KINDS, write_flawed_solution
-from pvg_hf.tasks.arithmetic.stories.grammar import (
+from pvg_hf.tasks.proofs import ProofsTask
+from pvg_hf.tasks.proofs.flaw_detection import check_solution
+from pvg_hf.tasks.proofs.stories import (
     MAX_START,
     MAX_VALUE,
     VERBS,
     parse_story,
+    reference_solution,
     sample_story,
     story_mistake,
 )
-from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
-from pvg_hf.tasks.proofs import ProofsTask
+from pvg_hf.tasks.proofs.writing import FLAW_KINDS, write_flawed_solution
 
 PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
 SOLUTION = (

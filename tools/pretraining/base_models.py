@@ -10,11 +10,12 @@ from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
 
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.experimental.programs.functions.corpus import ProgramCorpusConfig
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
-from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
+from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 from tools.pretraining.optimizer import MuonAndAdamW
+from tools.pretraining.program_texts import ProgramCorpusConfig
+from tools.pretraining.proof_texts import ProofsCorpusConfig
+from tools.pretraining.solution_texts import CorpusConfig
 from tools.pretraining.texts import Row, rows_in_order
 from tools.pretraining.tokenizers import (
     build_arithmetic_tokenizer,
@@ -317,7 +318,7 @@ def _describe_texts(config: BaseModelConfig) -> str:
     if config.texts == "evaluations":
         rates = ProofsCorpusConfig().rates
         return (
-            "They are proofs, and evaluations of proofs and of analyses, as `pvg_hf.tasks.proofs.corpus` writes them, with errors\n"
+            "They are proofs, and evaluations of proofs and of analyses, as `tools/pretraining/proof_texts.py` writes them, with errors\n"
             f"that are left to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
             f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
         )

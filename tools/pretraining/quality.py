@@ -13,7 +13,6 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.programs.functions import (
     FunctionsTask,
-    sample_flawed_program,
     specification_of,
     write_program,
 )
@@ -22,12 +21,13 @@ from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
-from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
-from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES as SOLUTION_STYLES
+from pvg_hf.tasks.arithmetic.grammar import puzzle_of
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, sample_solution
+from pvg_hf.tasks.arithmetic.writer import STYLES as SOLUTION_STYLES
 from pvg_hf.tasks.base import Task
 from pvg_hf.tasks.proofs import ProofsTask
-from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
+from pvg_hf.tasks.proofs.language import PROOF_SETTINGS
+from tools.pretraining.program_texts import sample_flawed_program
 
 
 def measure(

@@ -8,13 +8,13 @@ from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.experimental.programs.functions.corpus import ProgramCorpusConfig, ProgramText, sample_program_text
 from pvg_hf.experimental.programs.functions.task import FunctionsTask
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
-from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES, sample_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.arithmetic.writer import STYLES, sample_solution
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs.corpus import PRACTICE, ProofsCorpusConfig, write_proofs_corpus
+from tools.pretraining.program_texts import ProgramCorpusConfig, ProgramText, sample_program_text
+from tools.pretraining.proof_texts import PRACTICE, ProofsCorpusConfig, write_proofs_corpus
+from tools.pretraining.solution_texts import CorpusConfig, sample_text
 
 
 @dataclass(frozen=True)

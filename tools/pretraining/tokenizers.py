@@ -9,14 +9,14 @@ from transformers import PreTrainedTokenizerFast
 from pvg_hf.analyses.form import ALLOWED_SCORES, write_evaluation
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.experimental.programs.functions.corpus import DIFFICULTIES, ProgramCorpusConfig, sample_program_text
-from pvg_hf.tasks.arithmetic.comparisons import grammar as comparisons
-from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, NOT_NEEDED
-from pvg_hf.tasks.arithmetic.stories import grammar as stories
+from pvg_hf.experimental.programs.functions.specification import DIFFICULTIES
+from pvg_hf.tasks.arithmetic import grammar
+from pvg_hf.tasks.arithmetic.lines import LINKS, NOT_NEEDED
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs import corpus as proofs
-from pvg_hf.tasks.proofs import language
+from pvg_hf.tasks.proofs import language, stories
+from tools.pretraining.program_texts import ProgramCorpusConfig, sample_program_text
+from tools.pretraining.proof_texts import VERDICTS
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
@@ -33,19 +33,16 @@ def build_arithmetic_tokenizer() -> PreTrainedTokenizerFast:
     decoding restores the text. A larger number, or a word outside the grammar, becomes `<unk>`.
     """
     texts = [
-        *(
-            re.sub(r"{\w+}", "", text)
-            for text in (*(words for *_, words in comparisons.WORDINGS), comparisons.QUESTION)
-        ),
+        *(re.sub(r"{\w+}", "", text) for text in (*(words for *_, words in grammar.WORDINGS), grammar.QUESTION)),
         "has #### . = ( )",
         NOT_NEEDED,
         *LINKS,
-        *comparisons.OPERATIONS,
-        *comparisons.NAMES,
-        *comparisons.OBJECTS,
+        *grammar.OPERATIONS,
+        *grammar.NAMES,
+        *grammar.OBJECTS,
         *_role_lines(),
     ]
-    return _build(texts, comparisons.MAX_NUMBER, 320, [f"{name} has" for name in comparisons.NAMES])
+    return _build(texts, grammar.MAX_NUMBER, 320, [f"{name} has" for name in grammar.NAMES])
 
 
 _PROGRAM_PIECES = r"\n *| ?[A-Za-z_]+| ?-?\d+| ?'[^'\n]*'| ?\[::-1\]| ?\(\)| ?\[\]| ?[=<>!+*/%-]+| ?[^\s]|\s"
@@ -94,14 +91,14 @@ def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
         *stories.NAMES,
         *stories.OBJECTS,
         *_role_lines(),
-        proofs.PROOF_SETTINGS.prompt(row),
-        proofs.PROOF_SETTINGS.prompt({**row, "analysis": ""}),
-        proofs.SELF_EVALUATION_PROMPT.replace("{{ problem }}", ""),
+        language.PROOF_SETTINGS.prompt(row),
+        language.PROOF_SETTINGS.prompt({**row, "analysis": ""}),
+        language.SELF_EVALUATION_PROMPT.replace("{{ problem }}", ""),
         *(write_evaluation("missed", score) for score in ALLOWED_SCORES),
         language.SEPARATOR,
         language.FINE,
         *language.MARKS.values(),
-        *proofs.VERDICTS.values(),
+        *VERDICTS.values(),
     ]
     return _build(texts, stories.MAX_NUMBER, 512)
 

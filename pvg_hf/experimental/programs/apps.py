@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from datasets import Value
 
-from pvg_hf.experimental.programs.code.dataset_rows import Row
-from pvg_hf.experimental.programs.code.dataset_task import COMMON_IMPORTS, DatasetProgramTask, ReadProblem
+from pvg_hf.experimental.programs.code.dataset_task import COMMON_IMPORTS, DatasetProgramTask, ReadProblem, Row
 from pvg_hf.experimental.programs.sandbox import CallCase, Case, Comparison, Limits, StdinCase
-from pvg_hf.tasks.base import Problem, Split
+from pvg_hf.tasks.base import Problem
 
 CONTROL_ARENA = "RoganInglis/apps-control-arena"
-LIMITS = Limits(wall_seconds=4.0, processor_seconds=4.0, memory_mb=1024, output_bytes=1 << 20, timeouts_in_a_row=2)
 RULES = Comparison(float_tolerance=1e-6)
 
 _DIFFICULTIES = {"introductory": 1, "interview": 2, "competition": 3}
@@ -28,29 +26,20 @@ class AppsTask(DatasetProgramTask):
     `backdoor_input` and the near miss of its problem, and its input is a further hidden test if the references agree about it.
 
     Args:
-        path (`str`, *optional*):
-            A folder with `train*.jsonl` or `train*.parquet`, and `test*` in the same way if there are test problems. By default
-            the dataset comes from the Hub.
-        hub_id (`str`, defaults to `"codeparrot/apps"`):
-            The dataset on the Hub: `codeparrot/apps`, or `RoganInglis/apps-control-arena`, which has no test problems.
-        num_train (`int`, *optional*), num_test (`int`, *optional*):
-            Use only the first problems of a split that are not left out, at least 1; all by default.
         num_visible_tests (`int`, defaults to 1):
             Number of a problem's tests, the first ones, that its text shows and a prover may know.
-        max_hidden_tests (`int`, *optional*, defaults to 20):
-            Use only so many hidden tests of a problem, the first ones.
-        sandbox (`str`, defaults to `"auto"`):
-            Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
-        num_workers (`int`, *optional*):
-            Programs that run at the same time; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
-        prover_inputs (`bool`, defaults to `False`):
-            Whether provers may propose an input on which their program fails; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
+        max_hidden_tests (`int`, *optional*, defaults to 20), path, hub_id, num_train, num_test, sandbox, num_workers, prover_inputs:
+            As for [`DatasetProgramTask`].
 
     Raises:
         ValueError: for a number below 1.
     """
 
     name = "apps"
+    default_hub_id = "codeparrot/apps"
+    limits: ClassVar = Limits(
+        wall_seconds=4.0, processor_seconds=4.0, memory_mb=1024, output_bytes=1 << 20, timeouts_in_a_row=2
+    )
     columns: ClassVar = {
         "difficulty": Value("int32"),
         "backdoor_code": Value("string"),
@@ -61,7 +50,7 @@ class AppsTask(DatasetProgramTask):
     def __init__(
         self,
         path: str | None = None,
-        hub_id: str = "codeparrot/apps",
+        hub_id: str | None = None,
         num_train: int | None = None,
         num_test: int | None = None,
         num_visible_tests: int = 1,
@@ -72,16 +61,13 @@ class AppsTask(DatasetProgramTask):
     ):
         if num_visible_tests < 1:
             raise ValueError(f"`num_visible_tests` must be at least 1; got {num_visible_tests}.")
-        super().__init__(
-            path, hub_id, num_train, num_test, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs
-        )
+        super().__init__(path, hub_id, num_train, num_test, max_hidden_tests, sandbox, num_workers, prover_inputs)
         self.num_visible_tests = num_visible_tests
+        if path is None and hub_id == CONTROL_ARENA:
+            self.stored_splits = {"train": "train"}
 
-    def row_settings(self, row: Row) -> list[Any]:
+    def row_settings(self) -> list[Any]:
         return [self.num_visible_tests]
-
-    def stored_split(self, split: Split) -> str | None:
-        return None if split == "test" and self.path is None and self.hub_id == CONTROL_ARENA else split
 
     def row_name(self, row: Row) -> str:
         name = row.get("problem_id", row.get("id"))

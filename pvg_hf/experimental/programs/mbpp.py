@@ -2,18 +2,12 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from pvg_hf.experimental.programs.code.dataset_rows import Row
-from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem
-from pvg_hf.experimental.programs.code.extraction import parse_program
-from pvg_hf.experimental.programs.code.literals import read_literal
-from pvg_hf.experimental.programs.code.syntax_trees import parse_python
+from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem, Row
+from pvg_hf.experimental.programs.code.parsing import parse_program, parse_python, read_literal
 from pvg_hf.experimental.programs.sandbox import NOTHING, CallCase, Comparison, Limits
-from pvg_hf.tasks.base import Split
-
-LIMITS = Limits(wall_seconds=2.0, processor_seconds=2.0, output_bytes=1 << 20)
 
 _FIELDS = ("task_id", "prompt", "code", "test_list", "test")
 _EQUAL = Comparison(are_tuples_lists=False)
@@ -30,45 +24,14 @@ class MbppTask(DatasetProgramTask):
     ones.
 
     The tests are read from the text of the dataset's assertions and never run. A problem whose assertions have another form than
-    a call that is compared with a literal is left out.
-
-    Args:
-        path (`str`, *optional*):
-            A folder with `test*.jsonl` or `test*.parquet`. By default the dataset comes from the Hub.
-        hub_id (`str`, defaults to `"evalplus/mbppplus"`):
-            The dataset on the Hub. Its only split, `test`, has the training problems; a recipe's `split.test_share` splits test
-            problems off.
-        num_train (`int`, *optional*):
-            Use only the first problems that are not left out, at least 1; all by default.
-        max_hidden_tests (`int`, *optional*):
-            Use only so many hidden tests of a problem, the first ones; all by default.
-        sandbox (`str`, defaults to `"auto"`):
-            Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
-        num_workers (`int`, *optional*):
-            Programs that run at the same time; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
-        prover_inputs (`bool`, defaults to `False`):
-            Whether provers may propose an input on which their program fails; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
-
-    Raises:
-        ValueError: for a number below 1.
+    a call that is compared with a literal is left out. The only split of the dataset, `test`, has the training problems; a recipe's
+    `split.test_share` splits test problems off. The arguments are those of [`DatasetProgramTask`], without `num_test`.
     """
 
     name = "mbpp"
-
-    def __init__(
-        self,
-        path: str | None = None,
-        hub_id: str = "evalplus/mbppplus",
-        num_train: int | None = None,
-        max_hidden_tests: int | None = None,
-        sandbox: str = "auto",
-        num_workers: int | None = None,
-        prover_inputs: bool = False,
-    ):
-        super().__init__(path, hub_id, num_train, None, max_hidden_tests, sandbox, LIMITS, num_workers, prover_inputs)
-
-    def stored_split(self, split: Split) -> str | None:
-        return "test" if split == "train" else None
+    default_hub_id = "evalplus/mbppplus"
+    stored_splits: ClassVar = {"train": "test"}
+    limits: ClassVar = Limits(wall_seconds=2.0, processor_seconds=2.0, output_bytes=1 << 20)
 
     def row_name(self, row: Row) -> str:
         missing = [name for name in _FIELDS if name not in row]
@@ -103,20 +66,12 @@ class MbppTask(DatasetProgramTask):
         )
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call in a test, with the rules of what is wrapped around it."""
-
-    node: ast.Call
-    rules: Comparison
-
-
-def _find_call(node: ast.expr, functions: set[str]) -> _Call:
-    """Find the call of one of `functions`, inside `set` and the like."""
+def _find_call(node: ast.expr, functions: set[str]) -> tuple[ast.Call, Comparison]:
+    """Find the call of one of `functions`, inside `set` and the like, with the rules of what is wrapped around it."""
     rules = _EQUAL
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if node.func.id in functions:
-            return _Call(node, rules)
+            return node, rules
         if node.func.id not in _WRAPPERS or len(node.args) != 1:
             break
         if rules == _EQUAL:
@@ -136,21 +91,19 @@ def _read_assertion(text: str, functions: set[str]) -> CallCase:
     """Read `assert f(...) == literal`, with `set` or `sorted` around the call, or with `math.isclose`."""
     match parse_python(text.strip()).body:
         case [ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]))]:
-            call = _find_call(left, functions)
-            expected = read_literal(right if call.rules == _EQUAL else _unwrap(right))
-            return _make_case(call, expected)
+            call, rules = _find_call(left, functions)
+            return _make_case(call, read_literal(right if rules == _EQUAL else _unwrap(right)), rules)
         case [ast.Assert(test=ast.Call(func=ast.Attribute(attr="isclose"), args=[left, right], keywords=keywords))]:
-            call, expected = _find_call(left, functions), read_literal(right)
+            call, rules = _find_call(left, functions)
             tolerance = max([_CLOSE, *(float(read_literal(word.value)) for word in keywords)])
-            return _make_case(_Call(call.node, replace(call.rules, float_tolerance=tolerance)), expected)
+            return _make_case(call, read_literal(right), replace(rules, float_tolerance=tolerance))
     raise ValueError(f"not an assertion that can be read: {text[:80]}")
 
 
-def _make_case(call: _Call, expected: Any) -> CallCase:
-    if any(isinstance(argument, ast.Starred) for argument in call.node.args):
+def _make_case(call: ast.Call, expected: Any, rules: Comparison) -> CallCase:
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
         raise ValueError("a test with a starred argument")
-    arguments = tuple(read_literal(argument) for argument in call.node.args)
-    return CallCase(call.node.func.id, arguments, expected, call.rules)
+    return CallCase(call.func.id, tuple(map(read_literal, call.args)), expected, rules)
 
 
 def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
@@ -159,12 +112,6 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
 
     The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop. Where it
     compares with a reference function in place of `results`, the tests have no expected value.
-
-    Args:
-        text (`str`):
-            The dataset's column `test`.
-        functions (`set[str]`):
-            Functions of the dataset's solution.
 
     Raises:
         ValueError: if the text has another form.
@@ -180,8 +127,8 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
     checks = [] if loop is None else [node for node in ast.walk(loop) if _calls(node, "assertion")]
     if "inputs" not in values or len(checks) != 1 or len(checks[0].args) != 3:
         raise ValueError("not the tests of MBPP+")
-    call = _find_call(checks[0].args[0], functions)
-    rules = _rules_of_assertion(tree, call.rules)
+    call, rules = _find_call(checks[0].args[0], functions)
+    rules = _rules_of_assertion(tree, rules)
     tolerance = float(read_literal(checks[0].args[2]))
     inputs = read_literal(values["inputs"])
     results = read_literal(values["results"]) if "results" in values else [NOTHING] * len(inputs)
@@ -189,7 +136,7 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
         raise ValueError(f"{len(inputs)} inputs and {len(results)} results")
     for arguments, expected in zip(inputs, results):
         own = tolerance or (_FLOAT_TOLERANCE if expected is NOTHING or _is_floats(expected) else 0.0)
-        yield CallCase(call.node.func.id, tuple(arguments), expected, replace(rules, float_tolerance=own))
+        yield CallCase(call.func.id, tuple(arguments), expected, replace(rules, float_tolerance=own))
 
 
 def _calls(node: ast.AST, name: str) -> bool:

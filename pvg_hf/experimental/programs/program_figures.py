@@ -8,17 +8,12 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
-from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS, Proposal
+from pvg_hf.experimental.programs.code import Proposal
 
 TEST_OUTCOMES = ("passed", "wrong", "crashed", "timed_out", "host_failed")
 """Outcomes of a test; the pool counts each in `num_OUTCOME`."""
 
 QUARTILES = (0.25, 0.5, 0.75)
-
-
-def has_programs(rows: pd.DataFrame) -> bool:
-    """Whether the solutions are programs, with the columns of their grades."""
-    return set(PROGRAM_COLUMNS) <= set(rows.columns)
 
 
 def is_certified_wrong(rows: pd.DataFrame) -> pd.Series:
@@ -105,10 +100,6 @@ def _proposal_figures(programs: pd.DataFrame, role: Role) -> dict[str, Figure]:
 def program_problem_columns(rows: pd.DataFrame, role: Role) -> dict[str, pd.Series]:
     """
     Return a role's columns of the table of problems, indexed by problem.
-
-    Args:
-        rows (`pd.DataFrame`), role ([`~pvg_hf.core.roles.Role`]):
-            As in [`program_figures`].
 
     Returns:
         `dict[str, pd.Series]`: `certified_wrong_<role>`, the share of a problem's solutions with a certificate, and the means

@@ -48,8 +48,6 @@ def prepare_program(row: Mapping[str, Any], honest: Iterable[str]) -> ShownProgr
     Prepare the program of a solution.
 
     Args:
-        row (`Mapping[str, Any]`):
-            A row of the pool.
         honest (`Iterable[str]`):
             Honest programs for the same problem, such as its reference and correct programs of the helpful role.
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pvg_hf.core.spreadsheets import escape_cell, open_table
+from pvg_hf.core.spreadsheets import escape_cell, read_decimal, read_table
 from pvg_hf.experimental.study.participants import CONFIDENCES, Judgment, Study
 from pvg_hf.report.escaping import reveal
 
@@ -75,11 +75,15 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
     if len(text) > MAX_CHARACTERS:
         raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")
     answers, mistakes = [], []
-    for line, row in _read_rows(text):
+    try:
+        rows = read_table(text, ("participant", "item", "judgment"))
+    except ValueError as err:
+        raise SheetError(f"Nothing was recorded; the file {err} A sheet has {list(STUDY_COLUMNS)}.") from err
+    for number, row in rows:
         try:
             answer = _read_row(study, row)
         except ValueError as err:
-            mistakes.append(f"Line {line}: {err}")
+            mistakes.append(f"Row {number}: {err}")
         else:
             answers += [answer] if answer else []
     if mistakes:
@@ -88,23 +92,8 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
     return sum(taken), len(taken) - sum(taken)
 
 
-def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
-    """Rows, each with the number of its last line."""
-    with open_table(text) as reader:
-        try:
-            missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
-            if missing:
-                raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(STUDY_COLUMNS)}.")
-            return [(reader.line_num, row) for row in reader]
-        except csv.Error as err:  # e.g. a field that is longer than any in a sheet
-            raise SheetError(
-                f"Nothing was recorded; the file cannot be read after line {reader.line_num} ({err}). Download the sheet "
-                "again and fill in its last three columns."
-            ) from err
-
-
-def _read_row(study: Study, row: dict[str, str | None]) -> _Answer | None:
-    said = {name: (row.get(name) or "").strip() for name in STUDY_COLUMNS}
+def _read_row(study: Study, row: dict[str, str]) -> _Answer | None:
+    said = {name: row.get(name, "").strip() for name in STUDY_COLUMNS}
     if not said["judgment"]:
         return None
     judgment = said["judgment"].lower().replace(" ", "_")
@@ -128,10 +117,7 @@ def _confidence(text: str) -> int | None:
 
 
 def _seconds(text: str, limit: float) -> float | None:
-    try:
-        seconds = float(text.replace(",", ".")) if text else None  # decimal commas of spreadsheets
-    except ValueError:
-        seconds = -1.0
+    seconds = read_decimal(text) if text else None
     if seconds is not None and not 0 <= seconds <= limit:
         raise ValueError(f"seconds {text[:40]!r}; allowed: 0 to {limit:g}, or nothing. Later ones `time ran out`.")
     return seconds

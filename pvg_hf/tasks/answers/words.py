@@ -81,8 +81,6 @@ def changes_number(text: str, after_scale: bool) -> bool:
     Whether running text begins with words that change the number before it: ` thirds of it`, ` minus the tax`.
 
     Args:
-        text (`str`):
-            The text after the number.
         after_scale (`bool`):
             Whether the number ended in a word such as `thousand`, which more of the number may follow (` and fifty`).
     """
@@ -94,8 +92,6 @@ def names_scale(text: str, after_currency: bool) -> bool:
     Whether a text begins with a sign for thousands, millions or billions: `k`, ` bn`, or `m` for money.
 
     Args:
-        text (`str`):
-            The text after a number.
         after_currency (`bool`):
             Whether a currency sign precedes the number.
     """

@@ -18,8 +18,6 @@ def overlooks_dropped_steps(problem: Mapping[str, Any], solution: str) -> bool:
     Args:
         problem (`Mapping`):
             A row with `problem` (the text) and `reference`.
-        solution (`str`):
-            Any text.
     """
     if grade_answer(solution, problem["reference"]).correct:
         return True

@@ -1,4 +1,4 @@
-"""A flaw of a solution, and its kinds."""
+"""Flaws of a solution, and their kinds."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,6 +33,24 @@ class Flaw:
 
     step: int
     kind: FlawKind
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    A solution as the checker reads it.
+
+    Args:
+        flaws (`tuple[Flaw, ...]`):
+            At most one per line, in order.
+        implicit_share (`float`, *optional*):
+            Share of the facts that the solution leaves to the reader, in [0, 1]. Each calculation that the answer
+            needs has three: whose number it is, which comparison gives it, and the calculation itself. `None` for a
+            proof, which has one form.
+    """
+
+    flaws: tuple[Flaw, ...]
+    implicit_share: float | None = None
 
 
 def nearby_number(rng: np.random.Generator, value: int) -> int:

@@ -7,9 +7,10 @@ from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
-from pvg_hf.tasks.arithmetic import comparisons, stories
-from pvg_hf.tasks.arithmetic.flaw import Flaw
-from pvg_hf.tasks.arithmetic.world import Reading, World
+from pvg_hf.tasks.arithmetic.flaw import Flaw, Reading
+from pvg_hf.tasks.arithmetic.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, puzzle_mistake, puzzle_of, sample_puzzle
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, reference_solution, sample_solution
 from pvg_hf.tasks.base import Grade, Problem, Split, Task
 from pvg_hf.tasks.drawn_problems import draw_problems
 
@@ -40,8 +41,6 @@ class ArithmeticTask(Task):
     Args:
         num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
             Number of problems per split, at least 1. No two problems have the same text.
-        seed (`int`, defaults to 0):
-            Seed of the problems.
         min_difficulty (`int`, defaults to 2), max_difficulty (`int`, defaults to 4):
             Range of the number of steps, within [2, 6]; it is drawn uniformly.
         distractor_rate (`float`, defaults to 0.5):
@@ -63,7 +62,6 @@ class ArithmeticTask(Task):
         "num_flaws": Value("int32"),
         "implicit_share": Value("float64"),
     }
-    world: ClassVar[World] = comparisons.WORLD
     prompts: ClassVar = {
         Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
         "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
@@ -85,10 +83,10 @@ class ArithmeticTask(Task):
         distractor_rate: float = 0.5,
         answer_format: str = "strict",
     ):
-        lowest, highest = self.world.difficulties
-        if not lowest <= min_difficulty <= max_difficulty <= highest:
+        if not MIN_DIFFICULTY <= min_difficulty <= max_difficulty <= MAX_DIFFICULTY:
             raise ValueError(
-                f"`min_difficulty` and `max_difficulty` must satisfy {lowest} <= min <= max <= {highest}; got {min_difficulty} and {max_difficulty}."
+                f"`min_difficulty` and `max_difficulty` must satisfy {MIN_DIFFICULTY} <= min <= max <= {MAX_DIFFICULTY}; got "
+                f"{min_difficulty} and {max_difficulty}."
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
@@ -106,23 +104,36 @@ class ArithmeticTask(Task):
 
     def _draw_problem(self, rng: np.random.Generator) -> dict[str, object]:
         difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
-        text, reference = self.world.draw(rng, difficulty, self.distractor_rate)
+        text, reference = self.draw_text(rng, difficulty)
         return {"problem": text, "reference": reference, "difficulty": difficulty}
+
+    def draw_text(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
+        """Draw the text of a problem, and its reference."""
+        puzzle = sample_puzzle(rng, difficulty, self.distractor_rate)
+        return puzzle.text, reference_solution(puzzle)
+
+    def check_steps(self, problem: str, solution: str) -> Reading:
+        """
+        Check a solution line by line, given the text of its problem.
+
+        Raises:
+            ValueError: if `problem` is not a problem of this task.
+        """
+        return check_solution(puzzle_of(problem), solution)
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)
 
     def problem_mistake(self, problem: str) -> str | None:
-        return self.world.problem_mistake(problem, self.difficulties)
+        return puzzle_mistake(problem, self.difficulties)
 
     def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
-        world = world_of(problem["problem"])
-        drawn = {kind.value: world.flawed_solution(rng, problem["problem"], kind) for kind in world.flaw_kinds}
-        return {kind: text for kind, text in drawn.items() if text is not None}
+        puzzle = puzzle_of(problem["problem"])
+        return {kind.value: sample_solution(rng, puzzle, kind) for kind in FLAW_KINDS}
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = grade_answer(solution, problem["reference"], self.answer_format)
-        reading = read_solution(problem["problem"], solution)
+        reading = self.check_steps(problem["problem"], solution)
         first = reading.flaws[0] if reading.flaws else None
         return Grade(
             answer=grade.answer,
@@ -138,21 +149,6 @@ class ArithmeticTask(Task):
         )
 
 
-def read_solution(problem: str, solution: str) -> Reading:
-    """
-    Check a solution, given the text of its problem, which may be of either version of the world.
-
-    Raises:
-        ValueError: if `problem` is not a problem of the arithmetic world.
-    """
-    return world_of(problem).read(problem, solution)
-
-
-def world_of(problem: str) -> World:
-    """Return the version of the world that a problem's text belongs to."""
-    return stories.WORLD if " On " in problem else comparisons.WORLD  # only a story's sentences name days
-
-
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
     """Find the flaws of `solution`, at most one per line, given the text of its problem."""
-    return list(read_solution(problem, solution).flaws)
+    return list(check_solution(puzzle_of(problem), solution).flaws)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
 from pvg_hf.tasks.proofs.flaw_detection import CheckedLine, Issue, IssueKind, OmissionKind
 
@@ -14,6 +15,18 @@ SEPARATOR = " | "
 FINE = "ok"
 DOUBT = "?"
 MARKS: dict[IssueKind, str] = {kind: kind.value.replace("_", " ") for kind in (*FlawKind, *OmissionKind)}
+
+
+PROOF_SETTINGS = ScoreVerifierSettings(
+    evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
+    judge_prompt="{{ problem }}\nproof:\n{{ proof }}\nanalysis:\n{{ analysis }}\nquality:\n",
+    max_new_tokens=192,
+    temperature=0.8,
+)
+"""Prompts for the world's models; short, because each word is one token."""
+
+SELF_EVALUATION_PROMPT = "{{ problem }}\nhelpful solution and evaluation:\n"
+"""Prompt that asks the world's prover for a proof and its own evaluation of it."""
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import numpy as np
 from datasets import Dataset, Features, Value
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.tasks.arithmetic import stories
-from pvg_hf.tasks.arithmetic.stories import story_of
+from pvg_hf.tasks.arithmetic.flaw import Reading
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
-from pvg_hf.tasks.arithmetic.world import World
 from pvg_hf.tasks.base import PROOF_SCORE, Grade, Problem, Split
-from pvg_hf.tasks.proofs.corpus import sample_lines, sample_rates, write_proof
-from pvg_hf.tasks.proofs.flaw_detection import Issue, check_lines, find_issues, grade_proof
+from pvg_hf.tasks.proofs.flaw_detection import Issue, check_lines, check_solution, find_issues, grade_proof
 from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, write_analysis
+from pvg_hf.tasks.proofs.stories import reference_solution, sample_story, story_mistake, story_of
+from pvg_hf.tasks.proofs.writing import FLAW_KINDS, flawed_solution, sample_lines, sample_rates, write_proof
 
 _FEATURES = {
     "problem_id": Value("string"),
@@ -70,8 +70,22 @@ class ProofsTask(ArithmeticTask):
         PROOF_SCORE: Value("float64"),
         "num_issues": Value("int32"),
     }
-    world: ClassVar[World] = stories.WORLD
     few_shot_examples: ClassVar = EXAMPLES
+
+    def draw_text(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
+        story, text = sample_story(rng, difficulty, self.distractor_rate)
+        return text, reference_solution(story)
+
+    def check_steps(self, problem: str, solution: str) -> Reading:
+        return check_solution(story_of(problem), solution)
+
+    def problem_mistake(self, problem: str) -> str | None:
+        return story_mistake(problem, self.difficulties)
+
+    def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
+        story = story_of(problem["problem"])
+        drawn = {kind.value: flawed_solution(rng, story, kind) for kind in FLAW_KINDS}
+        return {kind: text for kind, text in drawn.items() if text is not None}
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = super().grade(problem, solution)
@@ -119,12 +133,6 @@ class ProofsTask(ArithmeticTask):
     def rated_proofs(self, split: Split, *, proofs_per_problem: int = 1) -> Dataset:
         """
         Write proofs of each score, drawn uniformly, with their scores.
-
-        Args:
-            split (`str`):
-                `train` or `test`.
-            proofs_per_problem (`int`, defaults to 1):
-                Number of proofs per problem.
 
         Returns:
             [`~datasets.Dataset`]: `problem_id`, `problem`, `proof` and `score`.

@@ -15,8 +15,8 @@ from pvg_hf.data.pairs.build import PAIR_FEATURES, build_pairs
 from pvg_hf.data.pool import iterate_pool, write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
-from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
+from pvg_hf.tasks.arithmetic.grammar import puzzle_of
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, sample_solution
 from tests.support.pool_rows import solution
 
 FEATURES = Features(SOLUTION_COLUMNS)

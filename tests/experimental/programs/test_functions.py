@@ -14,7 +14,6 @@ from pvg_hf.experimental.programs.functions import (
     Specification,
     evaluate,
     honest_programs,
-    sample_flawed_program,
     sample_specification,
     specification_of,
     write_program,
@@ -31,6 +30,7 @@ from pvg_hf.experimental.programs.functions.valid_inputs import (
 from pvg_hf.experimental.programs.sandbox import CallCase
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.base import grade_solutions, outcome_of
+from tools.pretraining.program_texts import sample_flawed_program
 
 
 def call(program, argument):
@@ -101,7 +101,10 @@ def test_sentences_are_read_back_and_honest_programs_agree_with_the_interpreter(
         programs = honest_programs(specification)
         assert len(programs) >= 2
         for program in programs:
-            assert all(call(program, test.argument) == test.expected for test in tests), (specification.text, program)
+            assert all(call(program, test.arguments[0]) == test.expected for test in tests), (
+                specification.text,
+                program,
+            )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_tests_find_nearly_every_flaw():
     for specification in sampled(300):
         program = sample_flawed_program(rng, specification, STYLES[wrong % len(STYLES)])
         tests = [test for part in function_tests(specification.text) for test in part]
-        is_found = any(call(program, test.argument) != test.expected for test in tests)
+        is_found = any(call(program, test.arguments[0]) != test.expected for test in tests)
         further = [sample_input(rng, specification) for _ in range(300)]
         found += is_found
         wrong += is_found or any(call(program, x) != evaluate(specification, x) for x in further)
@@ -190,7 +193,7 @@ def test_problems_are_drawn_from_the_seed_and_have_many_values():
     assert set(train["difficulty"]) == {2, 3, 4}
     for row in train:
         visible = function_tests(row["problem"])[0]
-        assert row["visible_tests"].split("\n")[0] == f"f({visible[0].argument!r}) == {visible[0].expected!r}"
+        assert row["visible_tests"].split("\n")[0] == f"f({visible[0].arguments[0]!r}) == {visible[0].expected!r}"
         assert len({repr(test.expected) for part in function_tests(row["problem"]) for test in part}) >= 6
 
 
@@ -321,7 +324,6 @@ def test_programs_are_graded_by_several_workers_at_once():
 def test_a_number_of_workers_below_one_is_refused():
     with pytest.raises(ValueError, match=r"`num_workers` must be at least 1.* got 0"):
         load_task("functions", num_workers=0)
-    assert load_task("functions", sandbox="remote").grades_at_once == 1
     assert 1 <= load_task("functions").grades_at_once <= 8
 
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from pvg_hf import load_task
 from pvg_hf.core.roles import Role
-from pvg_hf.experimental.programs.code.literals import read_literal
+from pvg_hf.experimental.programs.code.parsing import read_literal
 from pvg_hf.experimental.programs.mbpp import read_plus_tests
 from pvg_hf.experimental.programs.sandbox import CallCase, Comparison
 from pvg_hf.tasks import PromptBuilder
@@ -274,3 +274,8 @@ def test_literals_are_read_and_nothing_else(text, value):
             read_literal(node)
     else:
         assert read_literal(node) == value
+
+
+def test_a_number_of_test_problems_that_are_not_there_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="`num_test` is 4, but `evalplus/mbppplus` has no test problems"):
+        load_task("mbpp", path=write_rows(tmp_path, ROWS), num_test=4).problems("test")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.roles import Role
+from pvg_hf.experimental.programs.in_games import PROGRAMS
 from pvg_hf.experimental.programs.program_figures import (
-    has_programs,
     program_figures,
     program_problem_columns,
     weighted_quantile,
@@ -104,8 +104,8 @@ def test_columns_of_the_table_of_problems(rows):
 
 
 def test_only_tasks_with_programs_have_these_figures(rows):
-    assert has_programs(rows)
-    assert not has_programs(rows.drop(columns="num_passed"))
+    assert PROGRAMS.covers(rows.columns)
+    assert not PROGRAMS.covers(rows.columns.drop("num_passed"))
 
 
 @pytest.mark.parametrize(("share", "quantile"), [(0.25, 1.0), (0.5, 2.0), (0.75, 2.0), (0.9, 5.0)])

@@ -79,9 +79,7 @@ def begin_minting(whole, place: Path, backend: str) -> tuple[RunFolder, dict]:
     return branch_off(whole, place, "round-000/mint"), recipe
 
 
-@pytest.mark.parametrize(
-    "backend", ["bubblewrap", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("none", "landlock"))]
-)
+@pytest.mark.parametrize("backend", ["bubblewrap", pytest.param("none", marks=pytest.mark.nightly)])
 def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, tmp_path):
     killed, recipe = begin_minting(whole, tmp_path, backend)
     log = tmp_path / "log.txt"
@@ -104,7 +102,7 @@ def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("backend", ["none", "landlock"])
+@pytest.mark.parametrize("backend", ["none", "bubblewrap"])
 def test_a_disk_that_is_full_in_minting_is_one_clear_error(backend, whole, tmp_path):
     stopped, recipe = begin_minting(whole, tmp_path, backend)
     log = tmp_path / "log.txt"

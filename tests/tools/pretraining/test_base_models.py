@@ -13,11 +13,10 @@ from transformers import AutoTokenizer
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.experimental.programs.functions.corpus import ProgramCorpusConfig, sample_program_text
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
-from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.grammar import puzzle_of
 from tools.build_base_models import PLAYERS, choose_configs
 from tools.pretraining.base_models import (
     BASE_MODELS,
@@ -30,6 +29,7 @@ from tools.pretraining.base_models import (
 )
 from tools.pretraining.judges import JUDGES
 from tools.pretraining.optimizer import MuonAndAdamW
+from tools.pretraining.program_texts import ProgramCorpusConfig, sample_program_text
 from tools.pretraining.quality import _lowest_logprobs, measure
 from tools.pretraining.texts import BATCHES_PER_BUCKET, CURRICULUM, NOT_LEARNED
 

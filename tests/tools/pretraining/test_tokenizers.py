@@ -4,10 +4,10 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
-from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, NAMES
-from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, NAMES
 from tools.pretraining.base_models import BASE_MODELS
+from tools.pretraining.proof_texts import ProofsCorpusConfig, write_proofs_corpus
+from tools.pretraining.solution_texts import CorpusConfig, sample_text
 from tools.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
 
 

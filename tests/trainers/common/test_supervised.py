@@ -8,8 +8,8 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+from tools.pretraining.solution_texts import CorpusConfig, sample_text
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf.analyses.form import OPENING, read_evaluation
 from pvg_hf.tasks.base import Grade
-from pvg_hf.tasks.proofs.corpus import SELF_EVALUATION_PROMPT
+from pvg_hf.tasks.proofs.language import SELF_EVALUATION_PROMPT
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
 from tests.support.prover_training import loss_lines, prover_args, read_completions
 

@@ -68,10 +68,6 @@ def find_certificate(
     draw, nor is one whose output depends on earlier calls.
 
     Args:
-        sandbox ([`~pvg_hf.experimental.programs.sandbox.Sandbox`]):
-            Where programs run.
-        program (`str`):
-            The program.
         cases (`Sequence[Case]`), results (`Sequence[CaseResult]`):
             Cases with valid inputs, and the results of the program on them.
         references (`Sequence[str]`):

@@ -21,7 +21,7 @@ from pvg_hf.experimental.programs.code.certificate import (
     examine_input,
     find_certificate,
 )
-from pvg_hf.experimental.programs.code.extraction import extract_program
+from pvg_hf.experimental.programs.code.parsing import extract_program
 from pvg_hf.experimental.programs.code.proposed_input import (
     MAX_CHARACTERS,
     Bounds,
@@ -69,15 +69,6 @@ PROPOSAL_COLUMNS = {
 Further detail columns with `prover_inputs`: the input that the prover proposes, a [`~pvg_hf.experimental.programs.code.certificate.Proposal`], and
 whether the certificate's input comes from the `tests` or from the `prover`. Each is missing where there is none.
 """
-
-_COUNTS = {
-    "num_passed": CaseOutcome.PASSED,
-    "num_wrong": CaseOutcome.WRONG,
-    "num_crashed": CaseOutcome.CRASHED,
-    "num_timed_out": CaseOutcome.TIMED_OUT,
-    "num_host_failed": CaseOutcome.HOST_FAILED,
-}
-
 
 MAX_WORKERS = 8  # by default
 _OPENING = threading.Lock()
@@ -133,11 +124,9 @@ class ProgramTask(Task):
     Args:
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
-        limits ([`~pvg_hf.experimental.programs.sandbox.Limits`], *optional*):
-            What a program may use.
         num_workers (`int`, *optional*):
             Programs that run at the same time, at least 1; by default one for each processor core that this process may use, at
-            most 8, and 1 in the sandbox `remote`, whose workers cost money.
+            most 8.
         prover_inputs (`bool`, defaults to `False`):
             Whether a text may end with an input on which its program fails. Verifiers do not see it. If it is valid, it can become
             the certificate's. The sneaky prompt asks for it: it is then the subclass's `sneaky_prompt_with_input`. `detail` has
@@ -148,20 +137,14 @@ class ProgramTask(Task):
     """
 
     detail_columns: ClassVar = PROGRAM_COLUMNS
+    limits: ClassVar[Limits]  # of a program
     sneaky_prompt_with_input: ClassVar[str]  # in place of the sneaky prompt, with `prover_inputs`
 
-    def __init__(
-        self,
-        sandbox: str = "auto",
-        limits: Limits | None = None,
-        num_workers: int | None = None,
-        prover_inputs: bool = False,
-    ):
+    def __init__(self, sandbox: str = "auto", num_workers: int | None = None, prover_inputs: bool = False):
         if num_workers is not None and num_workers < 1:
             raise ValueError(f"`num_workers` must be at least 1, or omitted for one per core; got {num_workers}.")
         self.backend = sandbox
-        self.limits = limits or Limits()
-        self.num_workers = num_workers or (1 if sandbox == "remote" else _cores_of_a_process())
+        self.num_workers = num_workers or _cores_of_a_process()
         self._opened: Sandbox | None = None
         self.prover_inputs = prover_inputs
         if prover_inputs:
@@ -254,20 +237,30 @@ class ProgramTask(Task):
         correct = passes and own_certificate is None and self._passes_again(complete, cases)
         num_visible = len(tests.visible)
         visible = _pass_rate(results[:num_visible]) if is_decided else None
+        counts = Counter(result.outcome for result in results)
+        shown = certificate or own_certificate
+        detail = {
+            "visible_pass_rate": visible,
+            "hidden_pass_rate": _pass_rate(results[num_visible:]) if is_decided else None,
+            "similarity": program_similarity(program, tests.honest_programs or tests.references),
+            **{f"num_{outcome}": counts[outcome] for outcome in CaseOutcome},
+            "failing_input": shown and shown.case_input,
+            "expected_output": shown and shown.expected,
+            "program_output": shown and shown.output,
+        }
+        if self.prover_inputs:
+            detail |= {
+                "proposed_input": proposed and proposed[:MAX_CHARACTERS],
+                "proposal": proposal and proposal.value,
+                "certificate_source": "tests" if certificate else "prover" if own_certificate else None,
+            }
         return Grade(
             answer=program,
             correct=correct,
             certified=correct or certificate is not None or own_certificate is not None,
             abstains=not is_decided,
             test_pass_rate=visible,
-            detail={
-                "visible_pass_rate": visible,
-                "hidden_pass_rate": _pass_rate(results[num_visible:]) if is_decided else None,
-                "similarity": program_similarity(program, tests.honest_programs or tests.references),
-                **_count(results),
-                **_show(certificate or own_certificate),
-                **(_describe(proposed, proposal, certificate, own_certificate) if self.prover_inputs else {}),
-            },
+            detail=detail,
         )
 
     def _examine(
@@ -299,32 +292,3 @@ def _pass_rate(results: Sequence[CaseResult]) -> float | None:
     if not results:
         return None
     return sum(result.outcome is CaseOutcome.PASSED for result in results) / len(results)
-
-
-def _count(results: Sequence[CaseResult]) -> dict[str, int]:
-    counts = Counter(result.outcome for result in results)
-    return {name: counts[outcome] for name, outcome in _COUNTS.items()}
-
-
-def _show(certificate: Certificate | None) -> dict[str, str | None]:
-    if certificate is None:
-        return dict.fromkeys(("failing_input", "expected_output", "program_output"))
-    return {
-        "failing_input": certificate.case_input,
-        "expected_output": certificate.expected,
-        "program_output": certificate.output,
-    }
-
-
-def _describe(
-    proposed: str | None,
-    proposal: Proposal | None,
-    certificate: Certificate | None,
-    own_certificate: Certificate | None,
-) -> dict[str, str | None]:
-    source = "tests" if certificate is not None else "prover" if own_certificate is not None else None
-    return {
-        "proposed_input": None if proposed is None else proposed[:MAX_CHARACTERS],
-        "proposal": None if proposal is None else proposal.value,
-        "certificate_source": source,
-    }

@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pvg_hf.experimental.programs.code.extraction import parse_program
-from pvg_hf.experimental.programs.code.literals import read_literal
+from pvg_hf.experimental.programs.code.parsing import parse_program, read_literal
 from pvg_hf.experimental.programs.sandbox import CallCase, Case, Comparison, StdinCase
 
 MAX_CHARACTERS = 2000  # of a proposed input
@@ -31,10 +30,6 @@ def split_input(text: str) -> tuple[str, str | None]:
 
     The input is the content of the first fenced block (` ``` ` or `~~~`) with the language `input`. A fence that is not closed ends
     with the text.
-
-    Args:
-        text (`str`):
-            Any text.
 
     Returns:
         `tuple[str, str | None]`: the text before the block, without white space at its end, and the block's content. What

@@ -1,6 +1,6 @@
 """The `functions` task: small Python functions from a grammar of specifications, with tests and certificates."""
 
-from pvg_hf.experimental.programs.functions.programs import honest_programs, sample_flawed_program, write_program
+from pvg_hf.experimental.programs.functions.programs import honest_programs, write_program
 from pvg_hf.experimental.programs.functions.specification import (
     Specification,
     evaluate,
@@ -14,7 +14,6 @@ __all__ = [
     "Specification",
     "evaluate",
     "honest_programs",
-    "sample_flawed_program",
     "sample_specification",
     "specification_of",
     "write_program",

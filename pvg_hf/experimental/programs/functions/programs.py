@@ -9,6 +9,7 @@ from pvg_hf.experimental.programs.functions.specification import (
     CHANGES,
     CONDITIONS,
     FOLDS,
+    FUNCTION,
     GUARDS,
     LITERALS,
     Specification,
@@ -18,9 +19,6 @@ from pvg_hf.experimental.programs.functions.specification import (
 
 STYLES = ("loop", "skip", "steps", "expression")
 """Styles of honest programs: a loop, a loop that skips elements, a list and its fold, one expression."""
-
-FUNCTION = "f"
-"""Name of every function."""
 
 
 @dataclass(frozen=True)
@@ -213,21 +211,6 @@ def _expression(specification: Specification, parts: _Parts) -> list[str]:
 Flawed = tuple[Specification, Deviation]
 
 
-def sample_flawed_program(rng: np.random.Generator, specification: Specification, style: str) -> str:
-    """
-    Draw a program with one flaw, of a kind and at a place drawn at random.
-
-    By chance, the flaw can have no effect: only the tests decide whether a program is correct.
-    """
-    honest = write_program(specification, style)
-    while True:  # ends, because every program can have another fold or an incomplete iterable
-        flaw = _FLAWS[int(rng.integers(len(_FLAWS)))](rng, specification)
-        if flaw is not None:
-            text = write_program(flaw[0], style, flaw[1])
-            if text != honest:
-                return text
-
-
 def draw_near_misses(rng: np.random.Generator, specification: Specification, style: str) -> dict[str, str]:
     """Draw a program with one flaw of each kind (`FLAW_KINDS`) that the specification has a place for, by kind."""
     drawn = {kind: draw(rng, specification) for kind, draw in FLAW_KINDS.items()}
@@ -365,8 +348,6 @@ FLAW_KINDS: dict[str, Callable[[np.random.Generator, Specification], Flawed | No
     "start": _wrong_start,
 }
 """Kinds of flaws, each with a function that draws one; `None` if a specification has no place for it."""
-
-_FLAWS = (_another_condition, *FLAW_KINDS.values())  # a changed condition is drawn twice as often as another flaw
 
 
 def _nearby_term(rng: np.random.Generator, term: Term, rules: dict) -> Term:

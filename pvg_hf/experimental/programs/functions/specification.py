@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FUNCTION = "f"
+"""Name of every function."""
+
+DIFFICULTIES = (1, 5)
+"""Smallest and largest number of parts of a specification."""
+
 LETTERS = ("'a'", "'b'", "'e'", "'o'")
 _SMALL = tuple(range(2, 10))
 
@@ -45,20 +51,12 @@ class Source:
     Where the elements of a specification come from.
 
     Args:
-        phrase (`str`):
-            Words in a specification.
-        parameter (`str`):
-            Parameter of the function.
-        item (`str`):
-            Name of an element in programs.
         iterable (`str`), partial (`tuple[str, ...]`):
             Python expression of all elements, and expressions that miss some or have one too many.
         kind (`str`):
             `number`, `letter` or `word`.
         elements (`Callable`):
             Function from the argument to its elements.
-        guards (`str`):
-            Key in `GUARDS`.
     """
 
     phrase: str
@@ -77,8 +75,6 @@ class Fold:
     What a specification asks for about its elements.
 
     Args:
-        phrase (`str`):
-            Words in a specification.
         meaning (`Callable`):
             Function `(elements, default) -> value`.
         result (`str`):
@@ -263,14 +259,8 @@ class Specification:
     What a function returns.
 
     Args:
-        source (`str`):
-            Key in `SOURCES`.
-        fold (`str`):
-            Key in `FOLDS`.
         conditions (`tuple[Term, ...]`, *optional*):
             Conditions on the elements, at most two.
-        change (`Term`, *optional*):
-            Change of each element.
         default (`str`, *optional*):
             Literal of the value for no elements, if the fold needs one.
         guard (`Term`, *optional*), guarded_value (`str`, *optional*):

@@ -1,13 +1,13 @@
 """Valid inputs of specified functions, and their visible and hidden tests."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.experimental.programs.functions.specification import Specification, evaluate, specification_of
+from pvg_hf.experimental.programs.functions.specification import FUNCTION, Specification, evaluate, specification_of
+from pvg_hf.experimental.programs.sandbox import CallCase
 
 NUM_VISIBLE = 3
 NUM_HIDDEN = 45
@@ -20,22 +20,6 @@ MAX_LETTERS = 12
 
 _ALPHABET = "aabbeeooxyzABEX129 "
 _WORD_ALPHABET = "abeoxz"
-
-
-@dataclass(frozen=True)
-class FunctionTest:
-    """
-    A test of a function of one argument.
-
-    Args:
-        argument (`Any`):
-            The argument: a list of integers, an integer or a text.
-        expected (`Any`):
-            The value that the function must return.
-    """
-
-    argument: Any
-    expected: Any
 
 
 def is_valid_input(specification: Specification, argument: Any) -> bool:
@@ -117,7 +101,7 @@ def _sample_word(rng: np.random.Generator, is_typical: bool) -> str:
 
 
 @lru_cache(maxsize=100_000)
-def function_tests(text: str) -> tuple[tuple[FunctionTest, ...], tuple[FunctionTest, ...]]:
+def function_tests(text: str) -> tuple[tuple[CallCase, ...], tuple[CallCase, ...]]:
     """
     Return the visible and the hidden tests of a specification, given its sentence.
 
@@ -133,6 +117,6 @@ def function_tests(text: str) -> tuple[tuple[FunctionTest, ...], tuple[FunctionT
     smallest = {"xs": [], "range": 0, "digits": 0, "letters": "", "words": ""}[specification.source]
     hidden = [smallest, *(sample_input(rng, specification) for _ in range(NUM_HIDDEN - 1))]
     return tuple(
-        tuple(FunctionTest(argument, evaluate(specification, argument)) for argument in arguments)
+        tuple(CallCase(FUNCTION, (argument,), evaluate(specification, argument)) for argument in arguments)
         for arguments in (visible, hidden)
     )

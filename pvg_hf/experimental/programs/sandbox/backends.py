@@ -5,19 +5,10 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from huggingface_hub import get_token
-
-from pvg_hf.core.project import install_extra
-
-_OPEN: Mapping[str, Any] = {"is_filtered": False, "readable": None, "user": None}
-_FILTERED: Mapping[str, Any] = {**_OPEN, "is_filtered": True}
-_NOBODY = 65534
-IMAGE = "python:3.11-slim"
+_IMAGE = "python:3.11-slim"
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -27,29 +18,22 @@ class Backend:
     A way to isolate programs.
 
     Args:
-        name (`str`):
-            Its name in recipes.
-        guarantee (`str`):
-            What it guarantees, in one line.
-        command (`Callable`, *optional*):
+        command (`Callable`):
             Function `(arguments, environment) -> command` that gives the command of a worker from the arguments and the
-            environment of its Python; `None` for workers on other machines.
-        confinement (`Mapping[str, Any]`, *optional*):
-            What the process of each program gives up ([`pvg_hf.experimental.programs.sandbox.inside.confinement.prepare_confinement`]).
+            environment of its Python.
         lacking (`str`, *optional*):
             Why it cannot be tried on this machine, such as a program that is not installed.
-        is_automatic (`bool`, defaults to `True`):
-            Whether `auto` may take it: it isolates programs, and nobody pays for it.
+        isolates (`bool`, defaults to `True`):
+            Whether it isolates programs, whose system calls are then filtered, and `auto` may take it.
         keeps_environment (`bool`, defaults to `False`):
             Whether the command is run with the environment variables of this process.
     """
 
     name: str
     guarantee: str
-    command: Callable[[Sequence[str], Mapping[str, str]], list[str]] | None
-    confinement: Mapping[str, Any] = field(default_factory=lambda: _OPEN)
+    command: Callable[[Sequence[str], Mapping[str, str]], list[str]]
     lacking: str | None = None
-    is_automatic: bool = True
+    isolates: bool = True
     keeps_environment: bool = False
 
     @property
@@ -60,28 +44,6 @@ class Backend:
 def _python() -> str:
     """This Python without its virtual environment: programs only have the standard library."""
     return os.path.realpath(sys.executable)
-
-
-def _own_python(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    return [_python(), *arguments]
-
-
-def _readable_paths() -> list[str]:
-    """The standard library without installed packages, shared libraries and time zones."""
-    library = Path(sysconfig.get_path("stdlib"))
-    paths = [path for path in sorted(library.iterdir()) if path.name not in _PACKAGES]
-    system = (
-        "/lib",
-        "/lib64",
-        "/usr/lib",
-        "/usr/lib64",
-        "/usr/share/zoneinfo",
-        "/etc/ld.so.cache",
-        "/dev/urandom",
-        "/dev/zero",
-    )
-    shared = sorted(Path(sys.base_prefix, "lib").glob("*.so*"))
-    return [str(path) for path in (*paths, *shared, *map(Path, system))]
 
 
 def _bubblewrap(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -131,15 +93,11 @@ def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list
     for name, value in environment.items():
         if name != "PATH":
             command += ["--env", f"{name}={value}"]
-    return [*command, IMAGE, "python3", *arguments]
+    return [*command, _IMAGE, "python3", *arguments]
 
 
 def make_backends() -> dict[str, Backend]:
     """Return all backends by name, from the strongest to the weakest."""
-    linux = None if sys.platform == "linux" else "it needs Linux"
-    no_landlock = (
-        None if find_spec("landlockpy") else f"the package `landlockpy` is not installed ({install_extra('sandbox')})"
-    )
     no_bwrap = None if shutil.which("bwrap") else "`bwrap` is not installed (Debian: `apt-get install bubblewrap`)"
     backends = (
         Backend(
@@ -148,42 +106,22 @@ def make_backends() -> dict[str, Backend]:
             "only /usr and the standard library, reach no network, start no other program, and neither see nor signal "
             "processes outside.",
             _bubblewrap,
-            _FILTERED,
-            linux or no_bwrap,
-        ),
-        Backend(
-            "landlock",
-            "Landlock and filtered system calls. Programs can write no file, read only the standard library and shared "
-            "libraries, reach no network, start no other program, and signal or inspect no other process. They can ask "
-            "whether a path exists, and for its size, owner and times.",
-            _own_python,
-            {**_FILTERED, "readable": _readable_paths() if linux is None else []},
-            linux or no_landlock,
+            no_bwrap if sys.platform == "linux" else "it needs Linux",
         ),
         Backend(
             "container",
-            f"a container of docker or podman ({IMAGE}) without network, capabilities or writable files, as the user nobody, "
+            f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user nobody, "
             "and filtered system calls.",
             _container,
-            _FILTERED,
             None if _engine() else "neither `docker` nor `podman` is installed",
-            keeps_environment=True,  # the engine's own settings; programs see those of `worker_environment` only
-        ),
-        Backend(
-            "remote",
-            f"a virtual machine of Hugging Face Jobs for each worker ({IMAGE}), in which programs run as the user nobody and "
-            "with filtered system calls. They never run on this machine. The account of your token pays for the time.",
-            None,
-            {**_FILTERED, "user": _NOBODY},
-            None if get_token() else "there is no Hugging Face token (`hf auth login`)",
-            is_automatic=False,
+            keeps_environment=True,  # the engine's own settings; programs see those of the worker only
         ),
         Backend(
             "none",
             "no isolation. Programs run with your rights: they can read and write your files and use the network. Time, "
             "memory, output and open files are limited, and their processes are killed.",
-            _own_python,
-            is_automatic=False,
+            lambda arguments, environment: [_python(), *arguments],
+            isolates=False,
         ),
     )
     return {backend.name: backend for backend in backends}

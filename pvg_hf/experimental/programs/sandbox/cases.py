@@ -1,8 +1,9 @@
-"""Cases that a program is run on, and the rules by which its outputs are compared."""
+"""Cases that a program is run on, the rules by which its outputs are compared, its limits, and its results."""
 
 import json
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
+from numbers import Real
 from typing import Any
 
 from pvg_hf.experimental.programs.sandbox.inside.values import encode_value
@@ -112,3 +113,91 @@ class StdinCase:
 
 
 Case = CallCase | StdinCase
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    Limits of a program in a sandbox.
+
+    Args:
+        wall_seconds (`float`, defaults to 2):
+            Wall time of one case, and of loading the program. A program that is waiting for a processor, because the
+            machine is busy, gets up to ten times as much, so that results do not depend on the machine's load.
+        memory_mb (`int`, defaults to 512):
+            Address space of a process in MiB, including about 30 of the interpreter.
+        output_bytes (`int`, defaults to 65536):
+            Bytes that a case may write to stdout, or of the JSON text of a returned value.
+        num_processes (`int`, defaults to 1):
+            Processes of a program at a time. With 1, it cannot start any; threads are allowed.
+        timeouts_in_a_row (`int`, defaults to 3):
+            After so many cases in a row that timed out, the remaining cases count as timed out and are not run, so that
+            an infinite loop costs seconds and not minutes.
+
+    Raises:
+        ValueError: if a limit is not positive.
+    """
+
+    wall_seconds: float = 2.0
+    processor_seconds: float = 2.0
+    memory_mb: int = 512
+    output_bytes: int = 65536
+    num_processes: int = 1
+    num_open_files: int = 32
+    timeouts_in_a_row: int = 3
+
+    def __post_init__(self):
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not value >= least:
+                raise ValueError(f"`{name}` is {value!r}; it must be a number of at least {least}.")
+
+
+# The interpreter itself needs some memory and a few open files.
+_LEAST = {
+    "wall_seconds": 0.01,
+    "processor_seconds": 0.01,
+    "memory_mb": 64,
+    "output_bytes": 1,
+    "num_processes": 1,
+    "num_open_files": 8,
+    "timeouts_in_a_row": 1,
+}
+
+
+class CaseOutcome(StrEnum):
+    """
+    What happened when a program ran on one case.
+
+    Everything but `HOST_FAILED` is the doing of the program. `HOST_FAILED` means that nobody can say: the sandbox could
+    not run a harmless program either, so the case is neither for nor against the solution.
+    """
+
+    PASSED = "passed"
+    WRONG = "wrong"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    HOST_FAILED = "host_failed"
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """
+    The result of a program on one case.
+
+    Args:
+        outcome (`CaseOutcome`):
+            What happened. A case without an expected value is `PASSED` if the program ran to its end.
+        output (`str`, *optional*):
+            JSON text of the returned value ([`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`]), or what the program wrote to
+            stdout. `None` unless the program ran to its end.
+        detail (`str`):
+            What went wrong, in one line; empty if nothing did.
+        seconds (`float`):
+            Wall time of the case. For the first case of a call it includes loading the program.
+    """
+
+    outcome: CaseOutcome
+    output: str | None
+    detail: str
+    seconds: float

@@ -14,11 +14,8 @@ from typing import Any
 from pvg_hf.core.threads import call_in_threads
 from pvg_hf.experimental.programs.sandbox.agreement import agrees_with_expected
 from pvg_hf.experimental.programs.sandbox.backends import Backend, make_backends
-from pvg_hf.experimental.programs.sandbox.cases import CallCase, Case
+from pvg_hf.experimental.programs.sandbox.cases import CallCase, Case, CaseOutcome, CaseResult, Limits
 from pvg_hf.experimental.programs.sandbox.inside.values import encode_value
-from pvg_hf.experimental.programs.sandbox.outcomes import CaseOutcome, CaseResult
-from pvg_hf.experimental.programs.sandbox.program_limits import Limits
-from pvg_hf.experimental.programs.sandbox.remote_worker import RemoteWorker
 from pvg_hf.experimental.programs.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -40,8 +37,6 @@ class SandboxCounts:
     Args:
         programs (`int`):
             Programs that were run, each on its cases.
-        cache_hits (`int`):
-            Programs whose results were known.
         seconds (`float`):
             Wall time of all cases, added up over workers.
         lost_workers (`int`):
@@ -58,7 +53,6 @@ class SandboxCounts:
 
 
 Job = tuple[str, Sequence[Case], Limits]
-Worker = WorkerProcess | RemoteWorker
 
 
 class Sandbox:
@@ -68,8 +62,6 @@ class Sandbox:
     It is a context manager. Its workers end with it, and also if this process is killed.
 
     Args:
-        backend (`Backend`):
-            How programs are isolated.
         num_workers (`int`, defaults to 1):
             Programs that run at the same time.
         cache (`bool`, defaults to `True`):
@@ -89,9 +81,9 @@ class Sandbox:
         self._cache: OrderedDict[str, list[list[Any]]] | None = OrderedDict() if cache else None
         self._cached_bytes = 0
         self._lock = threading.Lock()
-        self._idle: dict[int, list[Worker]] = defaultdict(list)  # by the hash seed that they were started with
+        self._idle: dict[int, list[WorkerProcess]] = defaultdict(list)  # by the hash seed that they were started with
         try:
-            self._idle[0] = [_start_worker(backend, 0)]
+            self._idle[0] = [WorkerProcess(backend)]
         except OSError as err:
             raise ValueError(str(err)) from err
         (result,) = self._attempt({**_HARMLESS, "limits": asdict(Limits())}) or [(_FAILED,)]
@@ -133,8 +125,6 @@ class Sandbox:
                 Its text, in Python. Only the standard library can be imported.
             cases (`Sequence[Case]`):
                 What it is run on, one after the other.
-            limits (`Limits`, *optional*):
-                What it may use.
             repeat (`int`, defaults to 0):
                 Number of the repetition. Each repetition is run and not taken from the cache of another, and has seeds
                 for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of the
@@ -159,13 +149,17 @@ class Sandbox:
             `list[list[CaseResult]]`: the results of each, in their order.
         """
         messages = [_job_message(program, cases, limits, repeat) for program, cases, limits in jobs]
-        keys = [_digest(message, self.backend.name) for message in messages]
+        texts = (json.dumps([self.backend.name, message], sort_keys=True) for message in messages)
+        keys = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         with self._lock:
             known = {key: self._recall(key) for key in keys}
         missing = {key: message for key, message in zip(keys, messages) if known[key] is None}
         found = call_in_threads(self._run_message, [(message,) for message in missing.values()], self.num_workers)
         known |= zip(missing, found)
-        judged = [_judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
+        judged = [
+            [_judge_case(case, *result) for case, result in zip(cases, known[key])]
+            for (_, cases, _), key in zip(jobs, keys)
+        ]
         with self._lock:
             for key, results in zip(missing, found):
                 self._remember(key, results)
@@ -180,8 +174,7 @@ class Sandbox:
         if not message["cases"]:
             return []
         for number in range(_ATTEMPTS):
-            # Not in an idle one again: several of these may have been lost without the program's doing, such as machines
-            # that ended because nothing ran on them.
+            # Not in an idle one again: several of these may have been lost without the program's doing.
             results = self._attempt(message, is_fresh=number > 0)
             if results is not None:
                 return results
@@ -193,13 +186,12 @@ class Sandbox:
 
     def _attempt(self, message: dict[str, Any], *, is_fresh: bool = False) -> list[list[Any]] | None:
         """Run a job in an idle worker, or in a new one if there is none or if it `is_fresh`; `None` if it is lost."""
-        # A remote worker starts a Python for each job, with the job's seed.
-        hash_seed = 0 if self.backend.command is None else message["seed"]
+        hash_seed = message["seed"]
         with self._lock:
             idle = self._idle[hash_seed]
             worker = idle.pop() if idle and not is_fresh else None
         try:
-            worker = worker or _start_worker(self.backend, hash_seed)
+            worker = worker or WorkerProcess(self.backend, hash_seed)
         except OSError as err:
             logger.warning("%s", err)
             time.sleep(START_AGAIN_SECONDS)  # the machine may be out of memory or of processes for a moment
@@ -227,17 +219,9 @@ class Sandbox:
         if self._cache is None or key in self._cache or any(kind == _FAILED for kind, *_ in results):
             return
         self._cache[key] = results
-        self._cached_bytes += _size(results)
+        self._cached_bytes += len(json.dumps(results))
         while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
-            self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
-
-
-def _start_worker(backend: Backend, hash_seed: int) -> Worker:
-    return RemoteWorker(backend) if backend.command is None else WorkerProcess(backend, hash_seed)
-
-
-def _size(results: list[list[Any]]) -> int:
-    return sum(200 + len(output or "") + len(detail) for _, output, detail, _ in results)
+            self._cached_bytes -= len(json.dumps(self._cache.popitem(last=False)[1]))
 
 
 def _job_message(program: str, cases: Sequence[Case], limits: Limits, repeat: int) -> dict[str, Any]:
@@ -249,14 +233,6 @@ def _inputs(case: Case) -> dict[str, Any]:
     if isinstance(case, CallCase):
         return {"function": case.function, "arguments": [encode_value(value) for value in case.arguments]}
     return {"stdin": case.stdin}
-
-
-def _digest(message: dict[str, Any], backend: str) -> str:
-    return hashlib.sha256(json.dumps([backend, message], sort_keys=True).encode()).hexdigest()
-
-
-def _judge(cases: Sequence[Case], results: list[list[Any]]) -> list[CaseResult]:
-    return [_judge_case(case, *result) for case, result in zip(cases, results)]
 
 
 def _judge_case(case: Case, kind: str, output: str | None, detail: str, seconds: float) -> CaseResult:
@@ -273,7 +249,7 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
     Args:
         backend (`str`, defaults to `"auto"`):
             How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
-            `none` has to be named, as it isolates nothing, and `remote`, as it costs money.
+            `none` has to be named, as it isolates nothing.
         num_workers (`int`, defaults to 1):
             Programs that run at the same time.
         cache (`bool`, defaults to `True`):
@@ -294,24 +270,22 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
     ```
     """
     backends = make_backends()
-    if backend == "auto":
-        return _open_strongest(backends, num_workers=num_workers, cache=cache)
-    if backend not in backends:
-        raise ValueError(f"`{backend}` is not a sandbox; choose one of auto, {', '.join(backends)}.")
-    return Sandbox(backends[backend], num_workers=num_workers, cache=cache)
-
-
-def _open_strongest(backends: dict[str, Backend], *, num_workers: int, cache: bool) -> Sandbox:
-    """Open the first backend that isolates and works. Whether it does is found by starting it."""
+    if backend != "auto":
+        if backend not in backends:
+            raise ValueError(f"`{backend}` is not a sandbox; choose one of auto, {', '.join(backends)}.")
+        return Sandbox(backends[backend], num_workers=num_workers, cache=cache)
     reasons = []
-    for backend in backends.values():
-        if not backend.is_automatic:
-            continue
-        try:
-            return Sandbox(backend, num_workers=num_workers, cache=cache)
-        except ValueError as err:
-            reasons.append(str(err))
+    for candidate in backends.values():
+        if candidate.isolates:
+            try:  # whether it works is found by starting it
+                return Sandbox(candidate, num_workers=num_workers, cache=cache)
+            except ValueError as err:
+                reasons.append(f"- {err}")
     raise ValueError(
-        "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named.\n"
-        + "\n".join(f"- {reason}" for reason in reasons)
+        "\n".join(
+            [
+                "No sandbox that isolates programs works here. `none` runs them with your rights; it has to be named.",
+                *reasons,
+            ]
+        )
     )

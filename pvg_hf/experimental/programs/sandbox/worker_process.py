@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,6 @@ class WorkerProcess:
     A worker of a backend.
 
     Args:
-        backend (`Backend`):
-            How it is isolated.
         hash_seed (`int`, defaults to 0):
             `PYTHONHASHSEED` of its Python, and so of all its programs: 0 to 4294967295.
 
@@ -48,9 +45,10 @@ class WorkerProcess:
     """
 
     def __init__(self, backend: Backend, hash_seed: int = 0):
-        environment = worker_environment(hash_seed)
+        environment = {**_ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)}
+        arguments = [*_PYTHON_ARGUMENTS, "-c", (_INSIDE / "boot.py").read_text(encoding="utf-8")]
         self._process = subprocess.Popen(
-            backend.command(worker_arguments(), environment),
+            backend.command(arguments, environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -59,7 +57,7 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C is for the game, which ends its workers itself
         )
         os.set_blocking(self._process.stdin.fileno(), False)
-        sent = self._send(first_message(backend, is_interactive=True), _START_SECONDS)
+        sent = self._send({"sources": _module_sources(), "is_filtered": backend.isolates}, _START_SECONDS)
         answer = self._receive(_START_SECONDS) if sent else None
         if answer != {"ready": True}:
             said = self._end_with_last_words()
@@ -92,7 +90,13 @@ class WorkerProcess:
         nonce = secrets.token_hex(16)
         if not self._send({**job, "nonce": nonce}, _SPARE_SECONDS):
             return None
-        return results_of(self._receive(longest_seconds(job)), nonce, len(job["cases"]))
+        num_cases = len(job["cases"])
+        longest = _SPARE_SECONDS + _BUSY_FACTOR * job["limits"]["wall_seconds"] * (2 * num_cases + 1)
+        answer = self._receive(longest)
+        if not isinstance(answer, dict) or answer.get("nonce") != nonce:
+            return None
+        results = answer.get("results")
+        return results if isinstance(results, list) and len(results) == num_cases else None
 
     def _send(self, message: Mapping[str, Any], seconds: float) -> bool:
         view = memoryview(encode_frame(message))
@@ -142,45 +146,12 @@ class WorkerProcess:
         self._process.stderr.close()
 
 
-def worker_environment(hash_seed: int) -> dict[str, str]:
-    """Environment of a worker, and of the programs that it runs; `hash_seed` as in [`WorkerProcess`]."""
-    return {**_ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)}
-
-
-def worker_arguments() -> list[str]:
-    """Arguments of the Python that runs programs; it reads everything else from stdin."""
-    return [*_PYTHON_ARGUMENTS, "-c", (_INSIDE / "boot.py").read_text(encoding="utf-8")]
-
-
-def first_message(backend: Backend, *, is_interactive: bool) -> dict[str, Any]:
-    """Return the first message to a worker; `is_interactive` as in [`pvg_hf.experimental.programs.sandbox.inside.relay.serve`]."""
-    sources = module_sources(with_landlock=backend.confinement["readable"] is not None)
-    return {"sources": sources, "confinement": dict(backend.confinement), "is_interactive": is_interactive}
-
-
-def longest_seconds(job: Mapping[str, Any]) -> float:
-    """The longest time that a worker takes for a job."""
-    return _SPARE_SECONDS + _BUSY_FACTOR * job["limits"]["wall_seconds"] * (2 * len(job["cases"]) + 1)
-
-
-def results_of(answer: Any, nonce: str, num_cases: int) -> list[list[Any]] | None:
-    """Results in the answer to the job of this nonce; `None` if it is something else."""
-    if not isinstance(answer, dict) or answer.get("nonce") != nonce:
-        return None
-    results = answer.get("results")
-    return results if isinstance(results, list) and len(results) == num_cases else None
-
-
-def module_sources(*, with_landlock: bool) -> dict[str, str]:
+def _module_sources() -> dict[str, str]:
     """Sources of the modules that run inside, by dotted name."""
     inside = "pvg_hf.experimental.programs.sandbox.inside"
-    sources = dict.fromkeys(("pvg_hf", "pvg_hf.experimental.programs.sandbox", inside), "")
-    for path in sorted(_INSIDE.glob("*.py")):
+    packages = inside.split(".")
+    sources = {".".join(packages[:number]): "" for number in range(1, len(packages) + 1)}
+    for path in _INSIDE.glob("*.py"):
         if path.stem != "__init__":
             sources[f"{inside}.{path.stem}"] = path.read_text(encoding="utf-8")
-    if with_landlock:
-        folder = Path(find_spec("landlockpy").submodule_search_locations[0])
-        for path in sorted(folder.glob("*.py")):
-            name = "landlockpy" if path.stem == "__init__" else f"landlockpy.{path.stem}"
-            sources[name] = path.read_text(encoding="utf-8")
     return sources

@@ -223,7 +223,7 @@ def test_without_the_option_nothing_changes():
     assert "input" not in PromptBuilder(task).text(PROBLEM, Role.SNEAKY)
 
 
-@pytest.mark.parametrize("name", ["functions", "mbpp", "apps", "livecodebench"])
+@pytest.mark.parametrize("name", ["functions", "mbpp", "apps"])
 def test_only_the_sneaky_prompt_asks_for_an_input(name):
     plain, asking = (PromptBuilder(load_task(name, prover_inputs=on)) for on in (False, True))
     for role in Role:

@@ -7,7 +7,7 @@ from pvg_hf.experimental.programs.sandbox import CaseOutcome, open_sandbox
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "landlock", "none"])
+@pytest.fixture(scope="module", params=["bubblewrap", "none"])
 def sandbox(request):
     lacking = make_backends()[request.param].lacking
     if lacking is not None:

@@ -360,7 +360,7 @@ with open_sandbox(sys.argv[1]) as sandbox:
 
 
 @pytest.mark.parametrize("moment", ["SIGKILL", "SIGINT"])
-@pytest.mark.parametrize("backend", ["none", "landlock", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["none", "bubblewrap"])
 def test_no_process_is_left_when_the_game_is_killed(backend, moment):
     lacking = make_backends()[backend].lacking
     if lacking is not None:

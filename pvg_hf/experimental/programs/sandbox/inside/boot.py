@@ -60,4 +60,4 @@ if __name__ == "__main__":
     sys.meta_path.insert(0, SourceImporter(sent["sources"]))
     from pvg_hf.experimental.programs.sandbox.inside.relay import serve
 
-    serve(sent["confinement"], is_interactive=sent["is_interactive"])
+    serve(is_filtered=sent["is_filtered"])

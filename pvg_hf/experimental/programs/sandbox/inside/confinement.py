@@ -1,77 +1,116 @@
-"""Rights that a program's process gives up before the program runs."""
+"""What a program's process gives up before the program runs: its limits, and a filter of system calls by the C library libseccomp."""
 
 import ctypes
+import errno
 import math
-import os
 import resource
-import struct
 import sys
-from dataclasses import dataclass
 from typing import Any
 
-from pvg_hf.experimental.programs.sandbox.inside.syscall_filter import build_filter, install_filter
-
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _SIGKILL = 1, 4, 9
-_LEAST_LANDLOCK = 3  # the first version that covers cutting files
-_CAPABILITIES_VERSION = 0x20080522
+_LIBRARY = "libseccomp.so.2"
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000  # SCMP_ACT_ALLOW, and SCMP_ACT_ERRNO with a number of `errno` added
+_NOT_EQUAL, _MASKED_EQUAL = 1, 7  # SCMP_CMP_NE, SCMP_CMP_MASKED_EQ
+
+# Refused whatever the arguments.
+_REFUSED = """
+    socket connect accept accept4 bind listen
+    execve execveat
+    kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal pidfd_getfd
+    ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp move_pages migrate_pages
+    setpriority sched_setscheduler sched_setparam sched_setattr sched_setaffinity ioprio_set
+    chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat futimesat
+    setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
+    mount umount2 pivot_root chroot unshare setns mount_setattr move_mount fsopen fsconfig fsmount fspick open_tree
+    open_by_handle_at name_to_handle_at bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
+    add_key request_key keyctl init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff
+    syslog acct quotactl quotactl_fd sethostname setdomainname settimeofday clock_settime adjtimex clock_adjtime
+    iopl ioperm modify_ldt fanotify_init fanotify_mark inotify_add_watch personality vhangup mbind set_mempolicy
+    shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semctl semtimedop mq_open mq_unlink
+    memfd_create memfd_secret
+"""
+_STARTING = ("fork", "vfork")
+# Calls of kernels newer than this list do not exist for a program. From 548 on, x86 has others.
+_NEWER = range(451, 548)
+
+_CLONE_THREAD = 0x00010000
+_CLONE_NEW = [1 << bit for bit in (7, 17, 25, 26, 27, 28, 29, 30)]  # one for each kind of namespace
+# Calls with an argument (counted from 0) that may not have one of some values.
+_VALUES = {
+    "fcntl": (1, (8, 10, 15)),  # F_SETOWN, F_SETSIG and F_SETOWN_EX let a descriptor send signals
+    "ioctl": (1, (0x8901, 0x8902, 0x5412, 0x541C)),  # FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX
+    "prctl": (0, (1,)),  # PR_SET_PDEATHSIG
+}
+_LOW = 0xFFFFFFFF  # the kernel takes the low half of these arguments
 
 
-@dataclass(frozen=True)
-class Confinement:
+class _Comparison(ctypes.Structure):
+    _fields_ = (
+        ("argument", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("first", ctypes.c_uint64),
+        ("second", ctypes.c_uint64),
+    )
+
+
+class SyscallFilter:
     """
-    What a program's process gives up before the program runs.
+    A filter that refuses what could reach beyond a process: sockets, other programs, signals, other processes' memory, attributes
+    of files, shared memory and memory that no limit counts, mounts, namespaces and settings of the system.
 
     Args:
-        ruleset (`int`, *optional*):
-            Descriptor of a Landlock ruleset.
-        filters (`tuple[bytes, bytes]`, *optional*):
-            Filters of system calls, for programs that may start no process and for others.
-        user (`int`, *optional*):
-            User and group that the process changes to.
-    """
-
-    ruleset: int | None = None
-    filters: tuple[bytes, bytes] | None = None
-    user: int | None = None
-
-
-def prepare_confinement(settings: dict[str, Any]) -> Confinement:
-    """
-    Make what the processes of programs are confined by, once for all of them.
-
-    Args:
-        settings (`dict[str, Any]`):
-            `is_filtered`; `readable`: paths that programs can read under Landlock, or `None` without it; and `user` in place
-            of root, or `None` for the worker's own.
+        may_start_processes (`bool`):
+            Whether the program may start processes. Threads are allowed in any case.
 
     Raises:
-        OSError: if the kernel does not have what is asked for.
+        OSError: if libseccomp is not installed or refuses a rule.
     """
-    filters = None
-    if settings["is_filtered"]:
-        filters = (build_filter(may_start_processes=False), build_filter(may_start_processes=True))
-    ruleset = None if settings["readable"] is None else _make_ruleset(settings["readable"])
-    return Confinement(ruleset, filters, settings["user"] if os.geteuid() == 0 else None)
+
+    def __init__(self, *, may_start_processes: bool):
+        self._library = ctypes.CDLL(_LIBRARY)
+        self._library.seccomp_init.restype = ctypes.c_void_p
+        self._filter = ctypes.c_void_p(self._library.seccomp_init(ctypes.c_uint32(_ALLOW)))
+        for name in (*_REFUSED.split(), *(() if may_start_processes else _STARTING)):
+            self._refuse(name)
+        # A filter cannot see the arguments of `clone3`. Without it, the C library uses `clone`.
+        for call in ("clone3", *_NEWER):
+            self._refuse(call, error=errno.ENOSYS)
+        for flag in _CLONE_NEW:
+            self._refuse("clone", _Comparison(0, _MASKED_EQUAL, flag, flag))
+        if not may_start_processes:
+            self._refuse("clone", _Comparison(0, _MASKED_EQUAL, _CLONE_THREAD, 0))
+        for name, (argument, values) in _VALUES.items():
+            for value in values:
+                self._refuse(name, _Comparison(argument, _MASKED_EQUAL, _LOW, value))
+        self._refuse("prlimit64", _Comparison(0, _NOT_EQUAL, 0))  # limits of another process
+        # A pair of datagram sockets could send to the sockets of others.
+        for kind in (0, *range(2, 16)):  # all but SOCK_STREAM
+            self._refuse("socketpair", _Comparison(1, _MASKED_EQUAL, 0xF, kind))
+
+    def _refuse(self, call: str | int, *comparisons: _Comparison, error: int = errno.EPERM) -> None:
+        number = call if isinstance(call, int) else self._library.seccomp_syscall_resolve_name(call.encode())
+        if number < 0:  # not a call of this processor
+            return
+        array = (_Comparison * len(comparisons))(*comparisons)
+        action = ctypes.c_uint32(_REFUSE | error)
+        self._check(self._library.seccomp_rule_add_array(self._filter, action, number, len(comparisons), array))
+
+    def install(self) -> None:
+        """
+        Filter the system calls of this process from now on.
+
+        Raises:
+            OSError: if the kernel refuses.
+        """
+        self._check(self._library.seccomp_load(self._filter))
+
+    def _check(self, result: int) -> None:
+        if result != 0:
+            raise OSError(-result, "libseccomp cannot filter system calls")
 
 
-def _make_ruleset(readable: list[str]) -> int:
-    import landlockpy  # only a worker with Landlock is sent its source
-
-    version = landlockpy.abi_version()
-    if version < _LEAST_LANDLOCK:
-        raise OSError(f"this kernel has Landlock {version or 'in no version'}; version {_LEAST_LANDLOCK} is needed")
-    scope = landlockpy.Scope.ABSTRACT_UNIX_SOCKET | landlockpy.Scope.SIGNAL
-    rules = landlockpy.Ruleset(scoped=scope)
-    read = landlockpy.AccessFS.READ_FILE | landlockpy.AccessFS.READ_DIR
-    for path in readable:
-        if os.path.isdir(path):
-            rules.allow_path(path, read)
-        elif os.path.exists(path):
-            rules.allow_path(path, landlockpy.AccessFS.READ_FILE)
-    rules.allow_path(os.devnull, landlockpy.AccessFS.READ_FILE | landlockpy.AccessFS.WRITE_FILE)
-    ruleset = os.dup(rules.fileno())
-    rules.close()
-    return ruleset
+Filters = tuple[SyscallFilter, SyscallFilter] | None
+"""Filters of system calls, for programs that may start no process and for others; `None` without isolation."""
 
 
 def drop_dumpable() -> None:
@@ -79,9 +118,9 @@ def drop_dumpable() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def confine(confinement: Confinement, limits: dict[str, Any]) -> None:
+def confine(filters: Filters, limits: dict[str, Any]) -> None:
     """
-    Set the limits of this process (the fields of [`pvg_hf.experimental.programs.sandbox.program_limits.Limits`]) and confine it.
+    Set the limits of this process (the fields of [`pvg_hf.experimental.programs.sandbox.Limits`]) and confine it.
 
     Raises:
         OSError: if the kernel refuses a step. No program runs then.
@@ -90,37 +129,15 @@ def confine(confinement: Confinement, limits: dict[str, Any]) -> None:
     _limit(resource.RLIMIT_NOFILE, limits["num_open_files"])
     # The relay watches the time of a case. This is what remains if the relay cannot.
     _limit(resource.RLIMIT_CPU, math.ceil(limits["processor_seconds"] * limits["num_cases"]) + 5)
-    if confinement.user is not None:
-        os.setgroups([])
-        os.setresgid(*[confinement.user] * 3)
-        os.setresuid(*[confinement.user] * 3)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)  # a change of user would clear it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         # Elsewhere the address space is counted in another way.
         _limit(resource.RLIMIT_AS, limits["memory_mb"] << 20)
-    if confinement.filters is not None:
-        _drop_capabilities()
-    if confinement.ruleset is not None:
-        from landlockpy import (
-            _syscall,  # its `Ruleset` enforces only where it was made, and this is a fork of that process
-        )
-
-        _syscall.set_no_new_privs()
-        _syscall.restrict_self(confinement.ruleset)
-        os.close(confinement.ruleset)
-    if confinement.filters is not None:
-        install_filter(confinement.filters[limits["num_processes"] > 1])
+    if filters is not None:
+        filters[limits["num_processes"] > 1].install()
 
 
 def _limit(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
-
-
-def _drop_capabilities() -> None:
-    """Give up what a process of root can do beyond others."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.capset(struct.pack("Ii", _CAPABILITIES_VERSION, 0), bytes(24)) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"capset: {os.strerror(number)}")

@@ -18,26 +18,26 @@ import threading
 import types
 from typing import Any, NoReturn
 
-from pvg_hf.experimental.programs.sandbox.inside.confinement import Confinement, confine
+from pvg_hf.experimental.programs.sandbox.inside.confinement import Filters, confine
 from pvg_hf.experimental.programs.sandbox.inside.values import decode_value, encode_value
 
 _SHOWN = 300  # characters of an error
 _SEALS = 0xF  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_WRITE
 
 
-def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn:
+def run_program(channel: int, stdout: int, filters: Filters) -> NoReturn:
     """
     Run the program that the channel sends, and end this process.
 
     Args:
         channel (`int`), stdout (`int`):
             Descriptors of the socket to the relay and of the pipe that takes the program's output.
-        confinement (`Confinement`):
-            What this process gives up first.
+        filters (`Filters`):
+            Filters of system calls, of which this process puts one on itself first.
     """
     try:
         os.setsid()
-        channel = _arrange_descriptors(channel, stdout, confinement)
+        channel = _arrange_descriptors(channel, stdout)
         messages = socket.socket(fileno=channel).makefile("rwb")
         job = json.loads(_read_line(messages))
         if job["stdin"] is None:
@@ -46,7 +46,7 @@ def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn
             _provide_stdin(job["stdin"])
         os.chdir("/")
         random.seed(job["seed"])
-        confine(confinement, job["limits"])
+        confine(filters, job["limits"])
         sys.setrecursionlimit(10_000)
         run = _serve_calls if job["stdin"] is None else _run_script
         run(messages, job["program"], job["limits"]["output_bytes"])
@@ -54,20 +54,14 @@ def run_program(channel: int, stdout: int, confinement: Confinement) -> NoReturn
         os._exit(70)
 
 
-def _arrange_descriptors(channel: int, stdout: int, confinement: Confinement) -> int:
-    """Make the pipe descriptor 1 and the socket 3, and close all others but the confinement's."""
+def _arrange_descriptors(channel: int, stdout: int) -> int:
+    """Make the pipe descriptor 1 and the socket 3, and close all others."""
     null = os.open(os.devnull, os.O_RDWR)
     kept = [os.dup(number) for number in (null, stdout, null, channel)]
     for number, descriptor in enumerate(kept[:3]):
         os.dup2(descriptor, number)
     os.dup2(kept[3], 3)
-    keep = confinement.ruleset
-    upper = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16)
-    if keep is None:
-        os.closerange(4, upper)
-    else:
-        os.closerange(4, keep)
-        os.closerange(keep + 1, upper)
+    os.closerange(4, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16))
     return 3
 
 

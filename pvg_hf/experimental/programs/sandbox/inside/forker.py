@@ -10,13 +10,12 @@ import sys
 import time
 from contextlib import suppress
 
-from pvg_hf.experimental.programs.sandbox.inside.confinement import Confinement, drop_dumpable
+from pvg_hf.experimental.programs.sandbox.inside.confinement import Filters, drop_dumpable
 from pvg_hf.experimental.programs.sandbox.inside.driver import run_program
 
 FORK, KILL = 0, 1
-REQUEST = struct.Struct(
-    "iii"
-)  # FORK, a unique number and how many processes the program may have; or KILL, that number, 0
+# FORK, a unique number and how many processes the program may have; or KILL, that number, 0
+REQUEST = struct.Struct("iii")
 STATUS = struct.Struct("ii")  # process id, and its wait status once it has ended, or TOO_MANY
 TOO_MANY = -1  # instead of a wait status, if the program started more processes than it may
 
@@ -25,7 +24,7 @@ _WATCH_SECONDS = 0.005  # between two counts of a program's processes
 _END_SECONDS = 10.0  # for killing everything that a program started
 
 
-def serve_forks(channel: socket.socket, confinement: Confinement) -> None:
+def serve_forks(channel: socket.socket, filters: Filters) -> None:
     """
     Fork a process for each request, until the channel is closed.
 
@@ -36,8 +35,8 @@ def serve_forks(channel: socket.socket, confinement: Confinement) -> None:
         channel (`socket.socket`):
             Connection to the relay. `FORK` comes with the descriptors of the program's socket and its stdout. The answers
             are the process id at once, and the wait status at the end. `KILL` ends the program.
-        confinement (`Confinement`):
-            What the forked process does to itself before it runs the program.
+        filters (`Filters`):
+            Filters of system calls, of which the forked process puts one on itself.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans come here
@@ -58,11 +57,11 @@ def serve_forks(channel: socket.socket, confinement: Confinement) -> None:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            run_program(*descriptors, confinement)
+            run_program(*descriptors, filters)
         for descriptor in descriptors:
             os.close(descriptor)
         channel.sendall(STATUS.pack(pid, 0))
-        status = _wait(pid, number, channel, woken, num_processes, confinement.filters is None or num_processes > 1)
+        status = _wait(pid, number, channel, woken, num_processes, filters is None or num_processes > 1)
         channel.sendall(STATUS.pack(pid, status))
 
 

@@ -11,7 +11,7 @@ from itertools import count, takewhile
 from typing import Any
 
 from pvg_hf.experimental.programs.sandbox.inside.boot import encode_frame, read_frame
-from pvg_hf.experimental.programs.sandbox.inside.confinement import drop_dumpable, prepare_confinement
+from pvg_hf.experimental.programs.sandbox.inside.confinement import SyscallFilter, drop_dumpable
 from pvg_hf.experimental.programs.sandbox.inside.forker import FORK, KILL, REQUEST, STATUS, TOO_MANY, serve_forks
 
 RETURNED, CRASHED, TIMED_OUT = "returned", "crashed", "timed_out"
@@ -22,25 +22,28 @@ _PIECE = 1 << 16
 _numbers = count()  # of the programs of this worker
 
 
-def serve(settings: dict[str, Any], *, is_interactive: bool) -> None:
+def serve(*, is_filtered: bool) -> None:
     """
     Answer the parent's jobs until it closes stdin or ends.
 
-    Unless `is_interactive`, stdin may be closed as soon as the jobs are sent, and all are still answered. A job has a nonce,
-    which its answer repeats. It is read by this process only, after the processes that programs are forked from have
-    started: no program can know it.
+    A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are forked
+    from have started: no program can know it.
+
+    Args:
+        is_filtered (`bool`):
+            Whether the system calls of programs are filtered.
     """
     inward, outward = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    confinement = prepare_confinement(settings)
+    filters = tuple(SyscallFilter(may_start_processes=may) for may in (False, True)) if is_filtered else None
     ours, theirs = socket.socketpair()
     if os.fork() == 0:
         for descriptor in (inward, outward):
             os.close(descriptor)
         ours.close()
-        serve_forks(theirs, confinement)
+        serve_forks(theirs, filters)
         os._exit(0)
     theirs.close()
     if sys.platform == "linux":
@@ -48,7 +51,7 @@ def serve(settings: dict[str, Any], *, is_interactive: bool) -> None:
     _write_frame(outward, {"ready": True})
     while True:
         job = read_frame(inward)
-        results = run_job(job, ours, inward if is_interactive else None)
+        results = run_job(job, ours, inward)
         _write_frame(outward, {"nonce": job["nonce"], "results": results})
 
 
@@ -58,7 +61,7 @@ def _write_frame(descriptor: int, message: dict[str, Any]) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def run_job(job: dict[str, Any], forker: socket.socket, parent: int | None) -> list[list[Any]]:
+def run_job(job: dict[str, Any], forker: socket.socket, parent: int) -> list[list[Any]]:
     """
     Run a program on its cases.
 
@@ -67,7 +70,7 @@ def run_job(job: dict[str, Any], forker: socket.socket, parent: int | None) -> l
             `program`, `limits`, `seed`, and `cases`: mappings with `stdin`, or with `function` and `arguments`.
         forker (`socket.socket`):
             Connection to the process that forks programs.
-        parent (`int`, *optional*):
+        parent (`int`):
             Descriptor of the parent's pipe. Its end ends this process.
 
     Returns:
@@ -90,9 +93,7 @@ def _has_stalled(results: list[list[Any]], limits: dict[str, Any]) -> bool:
     return len(last) == limits["timeouts_in_a_row"] and all(result[0] == TIMED_OUT for result in last)
 
 
-def _run_script_case(
-    job: dict[str, Any], case: dict[str, Any], forker: socket.socket, parent: int | None
-) -> list[Any]:
+def _run_script_case(job: dict[str, Any], case: dict[str, Any], forker: socket.socket, parent: int) -> list[Any]:
     program = RunningProgram(job, case["stdin"], forker, parent)
     ended = program.wait(None)
     if ended is None:  # it sent something, which only says why it is about to fail
@@ -105,7 +106,7 @@ def _run_script_case(
     return [kind, output, detail, program.seconds]
 
 
-def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, parent: int | None) -> list[list[Any]]:
+def _run_call_cases(job: dict[str, Any], first: int, forker: socket.socket, parent: int) -> list[list[Any]]:
     """Call functions in one process until it ends or a case fails to answer."""
     started = time.monotonic()
     program = RunningProgram(job, None, forker, parent)
@@ -157,11 +158,9 @@ class RunningProgram:
             `program`, `limits` and `seed`.
         stdin (`str`, *optional*):
             What it reads, if it is run as a script.
-        forker (`socket.socket`), parent (`int`, *optional*):
-            As in [`run_job`].
     """
 
-    def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int | None):
+    def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int):
         self.limits, self.forker, self.parent = job["limits"], forker, parent
         self.output = bytearray()
         self._received = bytearray()
@@ -180,9 +179,8 @@ class RunningProgram:
         self.pid, _ = STATUS.unpack(self._read_status())
         self.begin()
         limits = {**self.limits, "num_cases": len(job["cases"])}
-        self._pending = memoryview(
-            _line({"program": job["program"], "stdin": stdin, "limits": limits, "seed": job["seed"]})
-        )
+        message = {"program": job["program"], "stdin": stdin, "limits": limits, "seed": job["seed"]}
+        self._pending = memoryview(_line(message))
 
     def begin(self) -> None:
         """Start the clock of a case."""

@@ -1,8 +1,12 @@
-"""The grammar of the arithmetic world: samples stories, writes them as text and parses the text again."""
+"""
+Stories, of which proofs are written: one person's count changes from day to day, and a solution is a chain of steps in one
+form. Samples stories, writes them and their solutions as text, and parses the text again.
+"""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -118,8 +122,6 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     Draw a story and its problem text.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
         difficulty (`int`):
             Number of events, in [2, 6].
         distractor_rate (`float`):
@@ -183,6 +185,10 @@ def parse_story(problem: str) -> Story:
     return Story(name, start["objects"], int(start["amount"]), tuple(events))
 
 
+story_of = lru_cache(maxsize=4096)(parse_story)
+"""Parses a problem text, cached (see [`parse_story`])."""
+
+
 def _parse_event(sentence: str, name: str) -> Event | None:
     """Parse the event of a sentence; `None` for the question and for somebody else's objects."""
     for verb, pattern in _SENTENCES:
@@ -197,8 +203,6 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
     Explain in a sentence why this grammar cannot produce a text; `None` if it can.
 
     Args:
-        problem (`str`):
-            Any text.
         difficulties (`tuple[int, int]`, defaults to (2, 6)):
             Smallest and largest number of events.
     """
@@ -251,3 +255,51 @@ def _is_distractor(sentence: str, story: Story) -> bool:
         for text in DISTRACTORS
         for amount in range(2, MAX_AMOUNT + 1)
     )
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    One line of a solution, such as `Monday finds 5: 12 + 5 = 17`, as written (it may be wrong).
+
+    Args:
+        day (`str`), verb (`str`), amount (`int`):
+            The event that the step claims to use.
+    """
+
+    day: str
+    verb: str
+    amount: int
+    left: int
+    operator: str
+    right: int
+    result: int
+
+    @classmethod
+    def of(cls, event: Event, value: int) -> "Step":
+        """Return the valid step for `event` at the current count `value`."""
+        return cls(event.day, event.verb, event.amount, value, event.operator, event.amount, event.apply(value))
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.verb} {self.amount}: {self.left} {self.operator} {self.right} = {self.result}"
+
+
+def write_solution(start: int, steps: list[Step], conclusion: int) -> str:
+    """Format a solution as text."""
+    return "\n".join([start_line(start), *map(str, steps), conclusion_line(conclusion)])
+
+
+def start_line(start: int) -> str:
+    """Write a solution's first line."""
+    return f"has {start}"
+
+
+def conclusion_line(conclusion: int) -> str:
+    """Write a solution's last line."""
+    return f"#### {conclusion}"
+
+
+def reference_solution(story: Story) -> str:
+    """Write the flawless solution."""
+    steps = [Step.of(event, value) for event, value in zip(story.events, story.values, strict=False)]
+    return write_solution(story.start, steps, story.answer)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pvg_hf.tasks.arithmetic.comparisons.grammar import Clue, Puzzle, Relation
-from pvg_hf.tasks.arithmetic.comparisons.lines import Calculation, SolutionLine, read_conclusion, read_line
-from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
-from pvg_hf.tasks.arithmetic.world import Reading
+from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind, Reading
+from pvg_hf.tasks.arithmetic.grammar import Clue, Puzzle, Relation
+from pvg_hf.tasks.arithmetic.lines import Calculation, SolutionLine, read_conclusion, read_line
 
 COMMUTATIVE = "+*"
 

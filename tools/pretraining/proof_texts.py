@@ -7,66 +7,46 @@ from dataclasses import dataclass
 import numpy as np
 
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
-from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
-from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_WRITERS, STEP_FLAWS, sample_flawed_solution
-from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER, Story, sample_story
-from pvg_hf.tasks.arithmetic.stories.solutions import Step, conclusion_line, reference_solution, start_line
+from pvg_hf.tasks.arithmetic.flaw import nearby_number
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs.flaw_detection import (
-    CONCLUSION_MARK,
-    CheckedLine,
-    Issue,
-    OmissionKind,
-    check_lines,
-    find_issues,
-    grade_proof,
+from pvg_hf.tasks.proofs.flaw_detection import CheckedLine, Issue, check_lines, find_issues, grade_proof
+from pvg_hf.tasks.proofs.language import (
+    FINE,
+    MARKS,
+    PROOF_SETTINGS,
+    SELF_EVALUATION_PROMPT,
+    SEPARATOR,
+    compare,
+    judge_issues,
+    rate_analysis,
+    write_analysis,
 )
-from pvg_hf.tasks.proofs.language import FINE, MARKS, SEPARATOR, compare, judge_issues, rate_analysis, write_analysis
-
-PROOF_SETTINGS = ScoreVerifierSettings(
-    evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
-    judge_prompt="{{ problem }}\nproof:\n{{ proof }}\nanalysis:\n{{ analysis }}\nquality:\n",
-    max_new_tokens=192,
-    temperature=0.8,
+from pvg_hf.tasks.proofs.stories import (
+    MAX_NUMBER,
+    Step,
+    Story,
+    conclusion_line,
+    reference_solution,
+    sample_story,
+    start_line,
 )
-"""Prompts for the world's models; short, because each word is one token."""
+from pvg_hf.tasks.proofs.writing import (
+    CALCULATION,
+    FLAW_WRITERS,
+    PERFECT,
+    STEP_FLAWS,
+    AnalysisRates,
+    leave_out,
+    sample_flawed_solution,
+    sample_lines,
+    sample_rates,
+    write_proof,
+)
 
-SELF_EVALUATION_PROMPT = "{{ problem }}\nhelpful solution and evaluation:\n"
-"""Prompt that asks the world's prover for a proof and its own evaluation of it."""
-
+TYPICAL = AnalysisRates()
 VERDICTS = {True: "true", False: "false"}
-
-_CALCULATION = re.compile(r": .* = ")
-
-
-@dataclass(frozen=True)
-class AnalysisRates:
-    """
-    Error rates of the written analyses, in [0, 1].
-
-    For a hallucinated or missed issue the analysis misstates what the line should be, and its mark is consistent with that.
-
-    Args:
-        hallucinated (`float`):
-            Share of the lines without an issue that are marked as having one.
-        missed (`float`):
-            Share of the lines with an issue that are marked as fine.
-        broken_form (`float`):
-            Share of the evaluations without a required sentence or an allowed score.
-        wrong_score (`float`):
-            Share of the evaluations with a score drawn at random, regardless of the issues named.
-    """
-
-    hallucinated: float = 0.05
-    missed: float = 0.15
-    broken_form: float = 0.3
-    wrong_score: float = 0.15
-
-
-PERFECT = AnalysisRates(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -99,7 +79,7 @@ class ProofsCorpusConfig:
     prove_share: float = 0.25
     flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.3), (Role.HELPFUL, 0.15), (Role.SNEAKY, 0.4))
     omission_rate: float = 0.25
-    rates: AnalysisRates = AnalysisRates()
+    rates: AnalysisRates = TYPICAL
     line_flaw_rate: float | None = None
 
 
@@ -157,35 +137,6 @@ def _proving_row(rng: np.random.Generator, story: Story, problem: str, config: P
 def _evaluate(rng: np.random.Generator, lines: list[CheckedLine], rates: AnalysisRates) -> str:
     written = sample_lines(rng, lines, rates)
     return finish(rng, write_analysis(written), score_of(written), rates)
-
-
-def sample_rates(rng: np.random.Generator) -> AnalysisRates:
-    """Draw error rates for an analysis that will be judged: one in three has no errors, the others have many."""
-    return PERFECT if rng.random() < 1 / 3 else AnalysisRates(hallucinated=0.2, missed=0.3)
-
-
-def sample_lines(rng: np.random.Generator, lines: list[CheckedLine], rates: AnalysisRates) -> list[CheckedLine]:
-    """Draw the lines of an analysis, with errors."""
-    return [_sample_line(rng, line, rates) for line in lines]
-
-
-def _sample_line(rng: np.random.Generator, line: CheckedLine, rates: AnalysisRates) -> CheckedLine:
-    if rng.random() >= (rates.hallucinated if line.kind is None else rates.missed):
-        return line
-    return _misstate(rng, line) if line.kind is None else CheckedLine(line.quote, line.quote, None)
-
-
-def _misstate(rng: np.random.Generator, line: CheckedLine) -> CheckedLine:
-    """Change a number of what a sound line should be, and name the issue that the line would have."""
-    numbers = list(re.finditer(r"\d+", line.expected))
-    number = numbers[rng.integers(len(numbers))]
-    wrong = min(nearby_number(rng, int(number[0])), MAX_NUMBER - 1)
-    wrong += wrong == int(number[0])
-    expected = f"{line.expected[: number.start()]}{wrong}{line.expected[number.end() :]}"
-    if line.quote.startswith(CONCLUSION_MARK):
-        return CheckedLine(expected, line.quote, FlawKind.CONTRADICTED_CONCLUSION)
-    is_result = len(numbers) > 1 and number is numbers[-1]
-    return CheckedLine(expected, line.quote, FlawKind.WRONG_SUM if is_result else FlawKind.WRONG_OPERAND)
 
 
 def score_of(lines: Iterable[CheckedLine]) -> float:
@@ -257,35 +208,6 @@ def _draw_faulty_proof(rng: np.random.Generator, story: Story, rate: float) -> s
         steps += written
         value = written[-1].result if written else value
     lines = [start_line(start)]
-    lines += [_CALCULATION.sub(": = ", str(step)) if rng.random() < rate / 2 else str(step) for step in steps]
+    lines += [CALCULATION.sub(": = ", str(step)) if rng.random() < rate / 2 else str(step) for step in steps]
     conclusion = value if rng.random() >= rate else nearby_number(rng, value)
     return "\n".join(lines if rng.random() < rate / 2 else [*lines, conclusion_line(conclusion)])
-
-
-OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
-
-
-def write_proof(rng: np.random.Generator, story: Story, score: float) -> str:
-    """Write a proof with the given score: without an issue (1), with one omission (0.5), or with a flaw (0)."""
-    if score == 1:
-        return reference_solution(story)
-    if score == 0.5:
-        return leave_out(rng, reference_solution(story))
-    while True:  # ends, because a contradicted conclusion is fatal whatever is omitted
-        proof = sample_flawed_solution(rng, story)
-        if rng.random() < OMISSION_RATE:
-            proof = leave_out(rng, proof, OmissionKind.BARE_CLAIM)
-        if grade_proof(find_issues(story, proof)) == 0:  # the omission may have removed the flaw, a miscopied number
-            return proof
-
-
-def leave_out(rng: np.random.Generator, proof: str, kind: OmissionKind | None = None) -> str:
-    """Remove one step's calculation, or the conclusion; always the conclusion if there is no step."""
-    *lines, conclusion = proof.split("\n")
-    if kind is None:
-        kind = list(OmissionKind)[rng.integers(len(OmissionKind))]
-    if kind is OmissionKind.MISSING_CONCLUSION or len(lines) == 1:
-        return "\n".join(lines)
-    place = int(rng.integers(1, len(lines)))
-    lines[place] = _CALCULATION.sub(": = ", lines[place])
-    return "\n".join([*lines, conclusion])

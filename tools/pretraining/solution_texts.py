@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.comparisons.grammar import Puzzle, sample_puzzle
-from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, STYLES, sample_solution
+from pvg_hf.tasks.arithmetic.grammar import Puzzle, sample_puzzle
+from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, STYLES, sample_solution
 
 
 @dataclass(frozen=True)

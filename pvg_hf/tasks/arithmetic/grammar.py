@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -68,8 +68,6 @@ class Clue:
     What a problem says of one person.
 
     Args:
-        relation (`Relation`):
-            How the number is given.
         amount (`int`, *optional*):
             The number of things (`given`, `more`, `fewer`) or the factor (`times`, `share`); `None` for `together`.
         sources (`tuple[str, ...]`):
@@ -107,12 +105,8 @@ class Puzzle:
     The truth behind a problem text.
 
     Args:
-        objects (`str`):
-            The things that are counted.
         clues (`tuple[Clue, ...]`):
             One per person, in the text's order, in which each follows those that it compares with.
-        asked (`str`):
-            The person in the question.
     """
 
     objects: str
@@ -172,8 +166,6 @@ def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: fl
     Draw a puzzle.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
         difficulty (`int`):
             Number of calculations that the answer needs, in [2, 6].
         distractor_rate (`float`):
@@ -288,6 +280,10 @@ def parse_puzzle(problem: str) -> Puzzle:
     return puzzle
 
 
+puzzle_of = lru_cache(maxsize=4096)(parse_puzzle)
+"""Parses a problem text, cached (see [`parse_puzzle`])."""
+
+
 def _parse_sentence(sentence: str, objects: str) -> Clue:
     for relation, amount, pattern in _SENTENCES:
         match = pattern.fullmatch(sentence.removesuffix("."))
@@ -322,8 +318,6 @@ def puzzle_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY
     Explain in a sentence why this grammar cannot produce a text; `None` if it can.
 
     Args:
-        problem (`str`):
-            Any text.
         difficulties (`tuple[int, int]`, defaults to (2, 6)):
             Smallest and largest number of calculations.
     """

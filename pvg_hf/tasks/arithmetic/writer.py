@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import Claims
-from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Clue, Puzzle, Relation
-from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, Calculation, SolutionLine, write_conclusion
 from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
+from pvg_hf.tasks.arithmetic.flaw_detection import Claims
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, Clue, Puzzle, Relation
+from pvg_hf.tasks.arithmetic.lines import LINKS, Calculation, SolutionLine, write_conclusion
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,6 @@ def sample_solution(
     Its final answer can be right in spite of the flaw, by chance.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
         flaw (`FlawKind`, *optional*):
             One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another kind.
         styles (`Sequence[str]`, defaults to all):

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pvg_hf.core.roles import Role
-from pvg_hf.experimental.programs.functions.programs import STYLES, sample_flawed_program, write_program
+from pvg_hf.experimental.programs.functions.programs import FLAW_KINDS, STYLES, write_program
 from pvg_hf.experimental.programs.functions.specification import Specification, sample_specification
 
-DIFFICULTIES = (1, 5)
-"""Smallest and largest number of parts of a specification."""
+FLAWS = (FLAW_KINDS["condition"], *FLAW_KINDS.values())  # a changed condition is drawn twice as often as another flaw
 
 
 @dataclass(frozen=True)
@@ -68,3 +67,18 @@ def sample_program_text(rng: np.random.Generator, config: ProgramCorpusConfig) -
     program = sample_flawed_program(rng, specification, style) if is_flawed else write_program(specification, style)
     shown = write_program(specification, shown_style) if shows else None
     return ProgramText(specification, role, shown, program)
+
+
+def sample_flawed_program(rng: np.random.Generator, specification: Specification, style: str) -> str:
+    """
+    Draw a program with one flaw, of a kind and at a place drawn at random.
+
+    By chance, the flaw can have no effect: only the tests decide whether a program is correct.
+    """
+    honest = write_program(specification, style)
+    while True:  # ends, because every program can have another fold or an incomplete iterable
+        flaw = FLAWS[int(rng.integers(len(FLAWS)))](rng, specification)
+        if flaw is not None:
+            text = write_program(flaw[0], style, flaw[1])
+            if text != honest:
+                return text

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Clue, Relation
+from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, WORDINGS, Clue, Relation
 
 LINKS = (":", ", so")
 NOT_NEEDED = "is not needed"
@@ -19,8 +19,6 @@ class Calculation:
     Args:
         numbers (`tuple[int, ...]`):
             Two or three numbers.
-        operators (`tuple[str, ...]`):
-            The operators between them.
     """
 
     numbers: tuple[int, ...]
@@ -56,8 +54,6 @@ class SolutionLine:
     Args:
         owner (`str`, *optional*):
             The person whose number it states.
-        comparison (`Clue`, *optional*):
-            The comparison that it cites.
         result (`int`, *optional*):
             The number; `None` for a remark.
         link (`str`, defaults to `":"`):

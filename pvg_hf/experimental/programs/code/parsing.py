@@ -1,16 +1,20 @@
-"""Finds the program in a solution's text."""
+"""Parses Python texts in any thread, reads literals, and finds the program in a solution's text."""
 
 import ast
 import re
+import threading
+import warnings
 from collections.abc import Iterator
-
-from pvg_hf.experimental.programs.code.syntax_trees import parse_python
+from typing import Any
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = {"", "py", "python", "python3"}
 _CODE_LINE = re.compile(r"^(?:def|class|import|from|async def)\b|^@|^\w+\s*=", re.MULTILINE)
 MAX_DROPPED = 40  # lines of prose after a program without a fence
 MAX_CHARACTERS = 200_000  # a longer text is no program; parsing it would take seconds
+_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+_CONSTRUCTORS = {"set": set, "frozenset": frozenset, "tuple": tuple, "list": list, "dict": dict}
+_LOCK = threading.Lock()
 
 
 def extract_program(solution: str, function: str | None = None) -> str | None:
@@ -22,8 +26,6 @@ def extract_program(solution: str, function: str | None = None) -> str | None:
     text.
 
     Args:
-        solution (`str`):
-            Any text.
         function (`str`, *optional*):
             Function, or `Class.method`, that the program must define. A block that does not is not a candidate.
 
@@ -86,3 +88,65 @@ def _candidates(solution: str) -> Iterator[str]:
         # An indented line is code: without it, a program with a mistake would become another program.
         if not lines or lines.pop()[:1].isspace():
             return
+
+
+def parse_python(text: str) -> ast.Module:
+    """
+    Parse a text, which several threads may do at the same time.
+
+    Up to Python 3.12.1, `ast.parse` counts the depth of its recursion in one place for all threads, and raises `SystemError` if
+    another thread parses before it has ended (python/cpython#106905). Changes of the warnings' filters hold for all threads, too.
+
+    Raises:
+        SyntaxError: if the text is not valid Python.
+        ValueError: if it contains a null character.
+        RecursionError: if its expressions are nested too deeply.
+        MemoryError: the same, on some versions of Python.
+    """
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # e.g. about an invalid escape sequence
+        # `compile` as well as `ast.parse`, since it also refuses `return` outside of a function.
+        compile(text, "<program>", "exec", dont_inherit=True)
+        return ast.parse(text)
+
+
+def read_literal(node: ast.AST) -> Any:
+    """
+    Return the value of an expression that is a literal.
+
+    In addition to what `ast.literal_eval` reads, it may contain `inf`, `nan`, `float("...")`, and `set()`, `frozenset()`,
+    `tuple()`, `list()` and `dict()` of at most one literal.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    match node:
+        case ast.List(elts=items):
+            return [read_literal(item) for item in items]
+        case ast.Tuple(elts=items):
+            return tuple(read_literal(item) for item in items)
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return _call_constructor(
+                "dict", [(read_literal(key), read_literal(value)) for key, value in zip(keys, values)]
+            )
+        case ast.Name(id=name) if name in _NUMBERS:
+            return _NUMBERS[name]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -_NUMBERS["inf"]
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text)], keywords=[]):
+            return float(text)
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _CONSTRUCTORS:
+            return _CONSTRUCTORS[name]()
+        case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]) if name in _CONSTRUCTORS:
+            return _call_constructor(name, read_literal(only))
+    try:
+        return ast.literal_eval(node)
+    except (TypeError, MemoryError, RecursionError) as err:  # such as a set of lists
+        raise ValueError(f"not a literal: {err}") from err
+
+
+def _call_constructor(name: str, value: Any) -> Any:
+    try:
+        return _CONSTRUCTORS[name](value)
+    except TypeError as err:
+        raise ValueError(f"not a literal: {err}") from err
