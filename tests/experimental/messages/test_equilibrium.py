@@ -10,11 +10,11 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.equilibrium import (
     describe_equilibrium,
+    equilibrium_folder,
     levels_of,
     passing_seeds,
     result_file,
     run_equilibrium,
-    equilibrium_folder,
     train_seeds,
 )
 from pvg_hf.experimental.messages.equilibrium_fits import fit_deviation, growth_statement
