@@ -45,13 +45,13 @@ WITHOUT: MessageSource = "none"
 _FREE = ("output_dir", "equilibrium.levels", "equilibrium.vectorized", "report_to", "save_steps", "controls")
 
 
-def sweep_folder(recipe: MessageRecipe) -> JobFolder:
+def equilibrium_folder(recipe: MessageRecipe) -> JobFolder:
     return JobFolder(Path(recipe.output_dir) / f"{recipe.name}-equilibrium")
 
 
 def result_file(recipe: MessageRecipe, epsilon: float) -> Path:
     """Figures of the games of all seeds at a noise level, which is finished if the file exists."""
-    return sweep_folder(recipe).result(f"{epsilon:g}")
+    return equilibrium_folder(recipe).result(f"{epsilon:g}")
 
 
 def levels_of(recipe: MessageRecipe) -> list[float]:
@@ -81,7 +81,7 @@ def run_equilibrium(
         ValueError: if the recipe sets noise rates, or the folder belongs to another sweep.
         JobsFailedError: if levels could not be played; the others are kept.
     """
-    folder = sweep_folder(recipe)
+    folder = equilibrium_folder(recipe)
     _check(recipe)
     jobs = [
         Job(f"epsilon {epsilon:g}", partial(play_level, recipe, epsilon), result_file(recipe, epsilon).exists)
@@ -115,7 +115,7 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
         about = f", about {show_seconds(seconds)} of one worker, as the finished ones took"
     return "\n".join(
         [
-            f"Sweep    {sweep_folder(recipe).root}",
+            f"Sweep    {equilibrium_folder(recipe).root}",
             f"Levels   epsilon {', '.join(f'{epsilon:g}' for epsilon in levels)}",
             f"Seeds    {', '.join(map(str, recipe.equilibrium.seeds))}, {'together' if is_stackable(recipe) else 'one by one'}",
             f"Gate     {gate}",
@@ -150,7 +150,7 @@ def play_level(recipe: MessageRecipe, epsilon: float) -> str:
 
 def _judged(recipe: MessageRecipe, loaded: LoadedWorld, epsilon: float, game: MessageGame) -> dict[str, Any]:
     """Judge a game by the recipe with its own seed and noise, and compare it with the clean game of the seed."""
-    weights = sweep_folder(recipe).root / "clean" / f"seed-{recipe.seed}.pt"
+    weights = equilibrium_folder(recipe).root / "clean" / f"seed-{recipe.seed}.pt"
     if not epsilon:
         with replacing(weights) as path:
             torch.save(game.state_dict(), path)
@@ -276,7 +276,7 @@ def _check(recipe: MessageRecipe) -> None:
     if recipe.noise.rho0 or recipe.noise.rho1:
         raise ValueError("`noise` sets a rate, but `equilibrium.levels` varies it: leave the rate out.")
     if result_file(recipe, 0.0).exists():  # else nothing is finished, and the recipe may still change
-        folder = sweep_folder(recipe)
+        folder = equilibrium_folder(recipe)
         before = load_message_recipe(folder.recipe).to_dict()
         advice = "Only levels may be added or removed."
         check_same_settings(f"The sweep `{folder.root.name}`", before, recipe.to_dict(), free=_FREE, advice=advice)

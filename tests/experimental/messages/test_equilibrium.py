@@ -10,11 +10,11 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.equilibrium import (
     describe_equilibrium,
+    equilibrium_folder,
     levels_of,
     passing_seeds,
     result_file,
     run_equilibrium,
-    sweep_folder,
     train_seeds,
 )
 from pvg_hf.experimental.messages.equilibrium_fits import fit_deviation, growth_statement
@@ -78,7 +78,7 @@ def test_no_noise_is_played_if_no_clean_game_passes_the_gate(tmp_path):
 def test_levels_begin_with_the_clean_one():
     recipe = small_recipe("equilibrium.levels=[0.3, 0.1]")
     assert levels_of(recipe) == [0.0, 0.1, 0.3]
-    assert sweep_folder(recipe).root.name == "messages-equilibrium"
+    assert equilibrium_folder(recipe).root.name == "messages-equilibrium"
 
 
 def test_rates_in_the_recipe_are_an_error(tmp_path):
