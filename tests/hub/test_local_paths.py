@@ -7,7 +7,6 @@ from pvg_hf import load_recipe
 from pvg_hf.check.machine import check_hub
 from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
-from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.hub.local_paths import is_local_path, published_recipe
 from pvg_hf.run.resume import check_unchanged
 
@@ -75,13 +74,10 @@ def test_a_published_recipe_says_where_paths_were():
     assert b"/home" not in published_recipe(load_recipe(PLAYED))
 
 
-def test_a_published_recipe_checks_itself(tmp_path):
+def test_a_published_recipe_can_be_read_as_that_of_a_run(tmp_path):
     file, recipe = tmp_path / "recipe.yaml", load_recipe(PLAYED)
     file.write_bytes(published_recipe(recipe))
     assert load_kept_recipe(file).for_round(1).prover.model == NOT_PUBLISHED
-    file.write_bytes(published_recipe(recipe).replace(b"beta: 0.05", b"beta: 0.06"))
-    with pytest.raises(DamagedFileError, match=r"recipe\.yaml .*damaged"):
-        load_kept_recipe(file)
 
 
 def test_a_recipe_without_paths_is_published_as_it_is():
