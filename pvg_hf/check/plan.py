@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from textwrap import wrap
 
 from pvg_hf.check.amounts import TextLengths
-from pvg_hf.check.cards import Card, device_name, peak_flops
 from pvg_hf.check.custom_code import seems_relative
+from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
 from pvg_hf.check.phase_costs import describe_phase

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from pvg_hf.check.amounts import Amounts, measure_lengths
-from pvg_hf.check.cards import Card, total_memory
+from pvg_hf.check.graphics_cards import Card, total_memory
 from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
 from pvg_hf.check.phase_costs import count_tokens, peak_memory
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes

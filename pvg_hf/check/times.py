@@ -8,7 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from pvg_hf.check.cards import device_name
+from pvg_hf.check.graphics_cards import device_name
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.core.stopwatch import SCORING, TimeSplit, read_split

@@ -12,7 +12,7 @@ import torch
 from transformers import Qwen2Config
 
 import tools.gpu_check
-from pvg_hf.check.cards import CARDS
+from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.player_sizes import PlayerSize, measure_size
 from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE
 from pvg_hf.config.player_sections import LoraConfig

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from pvg_hf.check.cards import CARDS
+from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.round_plans import plan_rounds
 from pvg_hf.check.times import PILOT, keep_rates, rates_file
