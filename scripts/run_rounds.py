@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pvg_hf.check.cards import find_card
+from pvg_hf.check.graphics_cards import find_card
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game, run_pilot

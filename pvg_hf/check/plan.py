@@ -8,18 +8,17 @@ from importlib.util import find_spec
 from textwrap import wrap
 
 from pvg_hf.check.amounts import TextLengths
-from pvg_hf.check.cards import Card, device_name, peak_flops
 from pvg_hf.check.custom_code import seems_relative
+from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
 from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.check.mistakes import check_recipe, list_mistakes
 from pvg_hf.check.phase_costs import describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
-from pvg_hf.check.round_plans import PEAK_SHARE, PEAK_SHARE_OF_OTHERS, RoundPlan, plan_rounds, planned_hardware
+from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
-from pvg_hf.core.stopwatch import WRITING
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
@@ -284,15 +283,9 @@ def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]
     """Lines with the time of what is left to play, where the rates of each phase were measured, and what was not measured."""
     finished = finished_phases(recipe, RunFolder.of(recipe))
     left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
-    known = sum(
-        number * plan.times[name].seconds
-        for plan, counts in left
-        for name, number in counts.items()
-        if plan.times.get(name)
-    )
-    unknown = [
-        (plan, name, number) for plan, counts in left for name, number in counts.items() if not plan.times.get(name)
-    ]
+    to_play = [(plan, name, number) for plan, counts in left for name, number in counts.items()]
+    known = sum(number * plan.times[name].seconds for plan, name, number in to_play if plan.times.get(name))
+    unknown = [(plan, name, number) for plan, name, number in to_play if not plan.times.get(name)]
     total = show_seconds(known) if known or not unknown else ""
     yield _row("To play", "", "", "", f"> {total}" if unknown and total else total or "?")
     yield ""
@@ -314,8 +307,8 @@ def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, st
         return "It is known when this game, or another one with the same players on this machine, has played such a phase."
     rough = show_seconds(sum(number * plan.rough_seconds(name, peak) for plan, name, number in unknown))
     return (
-        f"Very roughly {rough} in all, if {PEAK_SHARE[WRITING]:.0%} of the card's peak rate is reached in writing and "
-        f"{PEAK_SHARE_OF_OTHERS:.0%} in other work."
+        f"Very roughly {rough} in all, if {WRITING_SHARE:.0%} of the card's peak rate is reached in writing and "
+        f"{OTHER_SHARE:.0%} in other work."
     )
 
 

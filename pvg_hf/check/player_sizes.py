@@ -26,10 +26,8 @@ from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
 LORA_BYTES = 4  # bytes of an adapter's weight: adapters are in float32 for any base
 
-QUANTIZED_BYTES = (
-    4 + 8 / 64 + 32 / (64 * 256)
-) / 8  # NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these
-
+# NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these.
+QUANTIZED_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 
 TILE = (4096, 32768)  # tokens and words of the vocabulary whose logits TRL's GRPO computes at once
 
@@ -175,14 +173,12 @@ def measure_size(
         return None
     model = _empty_player(config, has_lm_head, lora)
     text = config.get_text_config()
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
-    total = sum(number for number, _ in sizes)
     width = cache_width(config)
     inner = text.to_dict().get("intermediate_size") or 4 * text.hidden_size
     number_bytes = 2 if is_mixed else 4
     return PlayerSize(
-        num_parameters=total,
-        num_trained=sum(number for number, is_trained in sizes if is_trained),
+        num_parameters=model.num_parameters(),
+        num_trained=model.num_parameters(only_trainable=True),
         forward_flops=flops_per_token(model),
         training_flops=flops_per_token(model, is_trained=True),
         num_layers=text.num_hidden_layers,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from pvg_hf.check.amounts import Amounts, measure_lengths
-from pvg_hf.check.cards import Card, total_memory
+from pvg_hf.check.graphics_cards import Card, total_memory
 from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
 from pvg_hf.check.phase_costs import count_tokens, peak_memory
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes
@@ -18,10 +18,8 @@ from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, early_phases, finished_phases
 from pvg_hf.run.phase_record import read_record
 
-PEAK_SHARE = {WRITING: 0.02}
-"""Share of a card's peak rate that a kind of work is assumed to reach if no rate was measured."""
-
-PEAK_SHARE_OF_OTHERS = 0.2
+# Shares of a card's peak rate that writing and other work are assumed to reach if no rate was measured.
+WRITING_SHARE, OTHER_SHARE = 0.02, 0.2
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,7 @@ class RoundPlan:
     amounts: Amounts  # counts of one of these rounds
     sizes: dict[str, PlayerSize]  # of each player, and of PPO's `critic`
     card: Card | None = None  # that the plan is for; this machine by default
-    times: Mapping[str, Estimate | None] = field(
-        default_factory=dict
-    )  # of phases by name; `None` without measured rates
+    times: Mapping[str, Estimate | None] = field(default_factory=dict)  # by phase; `None` if a rate is not known
 
     @property
     def counts(self) -> Counter[str]:
@@ -55,12 +51,12 @@ class RoundPlan:
         return peak_memory(phase, self.amounts, self.sizes)
 
     def rough_seconds(self, phase: str, peak_flops: float) -> float:
-        """Seconds of a phase if each process reached `PEAK_SHARE` of `peak_flops`."""
+        """Seconds of a phase on cards with this peak rate."""
         seconds = 0.0
         for kind, number in self.tokens(phase).items():
             size = self.sizes["verifier" if worker(phase, kind) == "verifier" else "prover"]
             flops = size.training_flops if kind == TRAINING else size.forward_flops
-            seconds += number * flops / (PEAK_SHARE.get(kind, PEAK_SHARE_OF_OTHERS) * peak_flops)
+            seconds += number * flops / ((WRITING_SHARE if kind == WRITING else OTHER_SHARE) * peak_flops)
         return seconds / self.amounts.num_processes
 
 

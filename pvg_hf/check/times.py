@@ -8,10 +8,10 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from pvg_hf.check.cards import device_name
+from pvg_hf.check.graphics_cards import device_name
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
-from pvg_hf.core.stopwatch import SCORING, TimeSplit, read_split
+from pvg_hf.core.stopwatch import SCORING, UNKNOWN, TimeSplit, read_split
 from pvg_hf.models.hardware import Hardware
 
 PILOT = "pilot"  # in place of a phase's name
@@ -88,7 +88,6 @@ def keep_rates(recipe: Recipe, hardware: Hardware, phase: str, split: TimeSplit)
     }
     known[key] = of_players  # the last one is the newest
     try:
-        rates_file().parent.mkdir(parents=True, exist_ok=True)
         write_json(rates_file(), dict(list(known.items())[-_NUM_KEPT:]))
     except OSError:
         return  # a plan then has the rates of an earlier game, or none
@@ -98,7 +97,8 @@ def read_kept_rates(recipe: Recipe, hardware: Hardware) -> list[Measured]:
     """Read what was kept of the last game with the same players on this machine."""
     measured = []
     for phase, kept in _read_rates().get(_key(recipe, hardware), {}).items():
-        split = read_split(kept["split"])  # of the main process
+        # That of the main process. A start that was killed has lost its tokens.
+        split = {kind: spent for kind, spent in read_split(kept["split"]).items() if kind != UNKNOWN}
         tokens = {kind: spent.tokens * hardware.num_processes for kind, spent in split.items()}
         where = f"{'by a pilot ' if phase == PILOT else ''}on this machine on {kept['date']}"
         measured.append(Measured.of(phase, where, tokens, split))

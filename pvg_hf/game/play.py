@@ -13,7 +13,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object, parse_flag_from_env
 
-from pvg_hf.check.cards import peak_flops
+from pvg_hf.check.graphics_cards import peak_flops
 from pvg_hf.check.machine import choose_engine_for_game
 from pvg_hf.check.memory_fit import LEARNERS, rows_of_step
 from pvg_hf.check.mistakes import refuse_mistakes

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.check.cards import CARDS
+from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import RecipeError
 from pvg_hf.run.layout import RunFolder

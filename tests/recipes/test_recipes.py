@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from experiments.arms import describe_arms
 from pvg_hf import load_recipe, load_task, play
-from pvg_hf.check.cards import CARDS
+from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.round_plans import planned_hardware

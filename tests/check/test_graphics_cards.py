@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pvg_hf import load_recipe
-from pvg_hf.check.cards import CARDS, card_of_device, find_card, peak_flops
+from pvg_hf.check.graphics_cards import CARDS, card_of_device, find_card, peak_flops
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.check.round_plans import plan_rounds
 from pvg_hf.config import RecipeError
