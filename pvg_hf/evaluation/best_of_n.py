@@ -7,8 +7,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import share_by_problem
-from pvg_hf.evaluation.resampling import bootstrap_statistic
+from pvg_hf.evaluation.intervals import bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import balanced_best_of, roc_statistic
 
 LEAST_ELIGIBLE = 10

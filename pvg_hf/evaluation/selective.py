@@ -10,9 +10,8 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
+from pvg_hf.evaluation.intervals import first_half, rate_by_problem, rate_difference, share_by_problem
 from pvg_hf.evaluation.role_figures import has_failed
-from pvg_hf.evaluation.verifier_quality import first_half
 from pvg_hf.tasks.answers import answers_equal
 
 THRESHOLDS = (0.5, 0.8, 0.9)

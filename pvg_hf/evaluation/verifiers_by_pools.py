@@ -14,8 +14,7 @@ from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.intervals import share_by_problem
-from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
+from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import TINY, fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
-from pvg_hf.evaluation.intervals import rate, share_by_problem
-from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.acceptance import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.selective import THRESHOLDS
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES

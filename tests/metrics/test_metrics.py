@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import pvg_hf.metrics
-from pvg_hf.evaluation.score_summary import summarize_scores
+from pvg_hf.evaluation.roc import summarize_scores
 
 FOLDER = next(iter(pvg_hf.metrics.__path__))
 

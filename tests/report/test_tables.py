@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.figure import EMPTY, Figure, rate
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.evaluation.intervals import rate
-from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.acceptance import BY_ANSWER, BY_FLAWS
 from pvg_hf.report.tables import (
     MAX_WIDTH,
     Table,
