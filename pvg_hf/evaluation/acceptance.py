@@ -9,14 +9,9 @@ from sklearn.pipeline import make_pipeline
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.intervals import first_half, share_by_problem
+from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness, accepted_rows
-
-BY_FLAWS = ("flawless", "one_flaw", "more_flaws")
-"""Kinds of solutions, for tasks that mark flaws; the first is what a verifier should accept."""
-
-BY_ANSWER = ("correct", "incorrect")
-"""Kinds of solutions, for other tasks."""
 
 
 def role_recognition(rows: pd.DataFrame) -> dict[str, Figure]:

@@ -9,6 +9,12 @@ from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem
 from pvg_hf.tasks.answers import ANSWER_FORMATS
 
+BY_FLAWS = ("flawless", "one_flaw", "more_flaws")
+"""Kinds of solutions, for tasks that mark flaws; the first is what a verifier should accept."""
+
+BY_ANSWER = ("correct", "incorrect")
+"""Kinds of solutions, for other tasks."""
+
 
 def has_failed(rows: pd.DataFrame) -> pd.Series:
     """Whether each row's solution was truncated, has no answer or is uncertified."""

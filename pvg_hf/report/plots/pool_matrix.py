@@ -14,7 +14,7 @@ from pvg_hf.report.plots.style import (
     round_style,
     tidy,
 )
-from pvg_hf.report.pool_tables import pool_cells, pool_heading
+from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.read import RunData
 
 Cells = dict[tuple[int, int], Figure]
