@@ -28,8 +28,7 @@ def role_recognition(rows: pd.DataFrame) -> dict[str, Figure]:
             `score` and, if the task marks flaws, `num_flaws`.
 
     Returns:
-        `dict[str, Figure]`: `accepted_role/ROLE/KIND` for each role and kind of `BY_FLAWS` or `BY_ANSWER`; `n` counts
-        solutions. Without flaws, a correct solution is one with the right answer. Empty without a helpful correct solution.
+        `dict[str, Figure]`: `accepted_role/...`; empty without a helpful correct solution.
     """
     accepted = accept_at_completeness(rows)
     if not len(accepted):
@@ -75,9 +74,7 @@ def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
             has them.
 
     Returns:
-        `dict[str, Figure]`: `accepted_flaw/KIND`, the share accepted of the sneaky incorrect solutions whose first flaw
-        is of this kind; `accepted_form/SIDE/FORM`, that of the helpful correct and of the sneaky incorrect solutions of
-        each form (`SIDE` is `helpful_correct` or `sneaky_incorrect`). Empty for tasks without these columns.
+        `dict[str, Figure]`: `accepted_flaw/...` and `accepted_form/...`; empty for tasks without these columns.
     """
     figures, accepted = {}, accepted_rows(rows)
     is_correct = accepted["correct"].astype(bool)
@@ -114,8 +111,6 @@ def author_separability(rows: pd.DataFrame, is_author: pd.Series, *, seed: int) 
             Rows with `problem_id` and `solution`.
         is_author (`pd.Series`):
             Whether the author wrote the row's solution; booleans with the index of `rows`.
-        seed (`int`):
-            Seed of the halves.
 
     Returns:
         `Figure`: in [0, 1], .5 if the authors cannot be told apart; `n` is the number of solutions. No value if there are too few

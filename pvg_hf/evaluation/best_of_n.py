@@ -72,8 +72,6 @@ def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples:
             Solutions with `problem_id`, `score` and `correct`.
         n (`int`):
             Number of solutions to choose from; even.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
         `Figure`: `n` is the number of solutions.

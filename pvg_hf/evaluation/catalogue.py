@@ -21,10 +21,10 @@ class FigureKind:
             may be missing, e.g. `verifier_auc[/{environment}]`.
         heading (`str`):
             Heading of its column in tables, with the same names in braces.
-        meaning (`str`):
-            What it is, without a full stop.
         of (`str`):
             Whom it is about: a key of `GROUPS`.
+        meaning (`str`):
+            What it is, without a full stop.
         higher_is_better (`bool`, *optional*):
             `None` if neither is better.
         digits (`int`, *optional*, defaults to 3):
@@ -35,8 +35,8 @@ class FigureKind:
 
     key: str
     heading: str
-    meaning: str
     of: str
+    meaning: str
     higher_is_better: bool | None = None
     digits: int = 3
     has_base: bool = False
@@ -80,517 +80,186 @@ GROUPS = {
 }
 """Whom figures are about, in the order of the documentation."""
 
+# fmt: off
 CATALOGUE = (
-    FigureKind(
-        "accuracy/best_helpful",
-        "best helpful checkpoint",
-        "share of the kept helpful checkpoint's solutions that are correct",
-        "prover",
-        True,
-    ),
-    FigureKind(
-        "accuracy/{role}",
-        "{role} accuracy",
-        "share of all solutions that are correct, by the last checkpoint of the prover",
-        "prover",
-        has_base=True,
-    ),
-    FigureKind(
-        "accuracy_change/best_helpful",
-        "best helpful checkpoint, against the base",
-        "accuracy of the kept helpful checkpoint less the base prover's in the helpful role, paired by problem",
-        "prover",
-        True,
-    ),
-    FigureKind(
-        "accuracy_change/{role}",
-        "{role} accuracy, against the base",
-        "accuracy less the base prover's in the same role, paired by problem",
-        "prover",
-    ),
-    FigureKind(
-        "valid_sneaky",
-        "sneaky valid mistakes",
-        "share of all sneaky solutions that are incorrect and did not fail, which is the aim of the role; failed ones (cut, without an "
-        "answer, uncertified) mislead nobody",
-        "prover",
-        True,
-        has_base=True,
-    ),
-    FigureKind(
-        "valid_sneaky_change",
-        "sneaky valid mistakes, against the base",
-        "share of valid mistakes less the base prover's, paired by problem",
-        "prover",
-        True,
-    ),
-    FigureKind(
-        "failed/{role}",
-        "{role} failed",
-        "share of solutions that were cut at the maximum length, have no answer or are uncertified",
-        "prover",
-        False,
-        has_base=True,
-    ),
-    FigureKind(
-        "answered/{role}", "{role} answered", "share of solutions with a final answer", "prover", True, has_base=True
-    ),
-    FigureKind(
-        "truncated/{role}",
-        "{role} truncated",
-        "share of solutions that were cut at the maximum length",
-        "prover",
-        False,
-        has_base=True,
-    ),
-    FigureKind(
-        "accuracy_strict/{role}",
-        "{role} strict accuracy",
-        "accuracy by the answer after a mark such as ####",
-        "prover",
-        has_base=True,
-    ),
-    FigureKind(
-        "accuracy_lenient/{role}",
-        "{role} lenient accuracy",
-        "accuracy by the answer after a mark, or else by the last number",
-        "prover",
-        has_base=True,
-    ),
-    FigureKind(
-        "score/{cell}",
-        "score, {cell}",
-        "mean score of the solutions of a role and correctness that did not fail",
-        "prover",
-        digits=2,
-        has_base=True,
-    ),
-    FigureKind(
-        "score_change/sneaky_incorrect",
-        "score of sneaky mistakes, against the base's",
-        "mean score of valid sneaky mistakes less that of the base prover's, by the same verifier",
-        "prover",
-    ),
-    FigureKind(
-        "distinct/{role}",
-        "{role} distinct texts",
-        "share of a problem's solutions with distinct texts; comparable only between equal numbers of solutions",
-        "prover",
-        True,
-        has_base=True,
-    ),
-    FigureKind(
-        "duplicates/{role}",
-        "{role} duplicates per problem",
-        "solutions of a problem that repeat another one's text; n counts problems",
-        "prover",
-        False,
-        digits=2,
-        has_base=True,
-    ),
-    FigureKind(
-        "distinct_correct/{role}",
-        "{role} correct texts per problem",
-        "distinct correct texts of a problem that has one; n counts problems",
-        "prover",
-        True,
-        digits=2,
-        has_base=True,
-    ),
-    FigureKind(
-        "num_tokens/{role}",
-        "{role} tokens per solution",
-        "mean length in the prover's tokens",
-        "prover",
-        digits=1,
-        has_base=True,
-    ),
-    FigureKind(
-        "step_validity/{role}",
-        "{role} valid steps",
-        "mean share of a solution's steps in which the task's checker finds no flaw",
-        "prover",
-        has_base=True,
-    ),
-    FigureKind(
-        "flawed_correct/{role}",
-        "{role} flawed though correct",
-        "share of the solutions with the right answer in which the checker finds a flaw",
-        "prover",
-        False,
-        has_base=True,
-    ),
-    FigureKind(
-        "implicit_share/{role}",
-        "{role} implicit share",
-        "mean share of what the steps rest on that a solution leaves to the reader to work out",
-        "prover",
-        False,
-        has_base=True,
-    ),
-    FigureKind(
-        "new_texts/{cell}",
-        "new texts, {cell}",
-        "share of the distinct texts that the round's prover wrote for the verifier's problems and no earlier prover wrote for the same "
-        "problem; verifiers learn nothing new from the others",
-        "prover",
-        True,
-    ),
-    FigureKind(
-        "parity_step",
-        "parity at step",
-        "first step of the sneaky role's training at which its incorrect solutions scored as high as helpful correct ones, in smoothed "
-        "means and within the margin stopping.score_parity_threshold; no value if this was not reached within n steps",
-        "training",
-        digits=0,
-    ),
-    FigureKind(
-        "parity_gap",
-        "gap to parity",
-        "mean score of helpful correct minus that of sneaky incorrect solutions at the end of the sneaky role's training, smoothed",
-        "training",
-        digits=2,
-    ),
-    FigureKind(
-        "late_change/{role}",
-        "{role} accuracy, late change",
-        "mean accuracy of the role's training solutions over the last fifth of its steps less that over the middle fifth; n counts the "
-        "steps of a fifth",
-        "training",
-    ),
-    FigureKind(
-        "completeness",
-        "completeness, own threshold",
-        "share of helpful correct solutions above the verifier's own threshold, which has the highest Youden J on held-out solutions",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "soundness",
-        "soundness, own threshold",
-        "share of sneaky mistakes not above the verifier's own threshold. A verifier that rejects more of everything has a higher soundness: read it "
-        "with the completeness, and compare verifiers at 95 % completeness",
-        "decisions",
-    ),
-    FigureKind(
-        "exploit_rate",
-        "exploit rate, own threshold",
-        "1 less the soundness, at the verifier's own threshold",
-        "decisions",
-    ),
-    FigureKind(
-        "score_gap",
-        "score gap",
-        "mean score of helpful correct minus that of sneaky incorrect solutions; n counts problems",
-        "decisions",
-        True,
-        digits=2,
-    ),
-    FigureKind(
-        "threshold", "threshold", "score above which the verifier accepts; n counts held-out solutions", "decisions"
-    ),
-    FigureKind(
-        "test_pair_accuracy/base",
-        "pair accuracy, base prover",
-        "share of such pairs of the base prover's test solutions that are ordered rightly",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_pair_accuracy",
-        "pair accuracy, this prover",
-        "share of pairs of a correct and an incorrect test solution to one problem, whatever their roles, in which the correct one "
-        "scores higher, of the prover that was trained against this verifier; chance .5",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "best_of_n/{n}",
-        "best of {n}",
-        "balanced best-of-n: share of problems in which the highest-scoring of n/2 correct and n/2 incorrect helpful solutions is "
-        "correct; chance .5, below it the verifier prefers convincing mistakes. Only problems with so many of both kinds count",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "best_of_n_predicted/{n}",
-        "best of {n}, predicted",
-        "balanced best-of-n as predicted from the ROC curve of all helpful solutions as if all problems were alike (Dorner et al. 2025)",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_auc",
-        "AUC, this prover",
-        "area under the ROC curve on all test solutions of the verifier's own prover; chance .5",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_partial_auc",
-        "partial AUC, FPR up to .1",
-        "mean true positive rate (TPR: share of correct solutions accepted) over false positive rates (FPR: of incorrect ones) up to .1; "
-        "chance .05",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_tpr_at_{fpr}",
-        "TPR at FPR {fpr}",
-        "share of correct solutions accepted at the threshold where this share of the incorrect ones is",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_g_mean",
-        "g-mean",
-        "geometric mean of the TPR and of the share of incorrect solutions rejected, at the verifier's threshold",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_monitor_partial_auc",
-        "monitor: partial AUC",
-        "the verifier as a monitor that flags the least convincing solutions: mean recall (share of sneaky mistakes flagged) over false "
-        "positive rates (share of helpful correct solutions flagged) up to .1; chance .05",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "test_monitor_recall_at_{fpr}",
-        "monitor: recall at FPR {fpr}",
-        "share of sneaky mistakes flagged where this share of the helpful correct solutions is",
-        "decisions",
-        True,
-    ),
-    FigureKind(
-        "answers/first",
-        "the first solution",
-        "share of problems whose first solution is correct: the prover alone",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/majority",
-        "the most frequent answer",
-        "share in which it is correct: a vote among the same solutions, without a verifier; ties are broken at random",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/weighted",
-        "the vote weighted by score",
-        "a vote in which a solution counts by its probability of being correct, given its score",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/best",
-        "the verifier's choice",
-        "share in which the highest-scoring solution with an answer is correct",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/gain",
-        "choice less first",
-        "share of correct choices less that of correct first solutions, paired by problem",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/coverage_{p}",
-        "answered at {p}",
-        "share of problems whose choice is correct with at least this probability, by Platt scaling of its score, fitted on the other "
-        "half of the problems",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "answers/accuracy_{p}",
-        "correct of these, at {p}",
-        "share of the problems answered at this probability whose choice is correct",
-        "answers",
-        True,
-    ),
-    FigureKind(
-        "verifier_mixture_pair_accuracy",
-        "pair accuracy, own mixture",
-        "pair accuracy on pairs that are built as those of the training are, from the held-out problems",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_pair_accuracy[/{environment}]",
-        "pair accuracy, held-out",
-        "share of pairs of a correct and an incorrect solution to one held-out problem in which the correct one scores higher. The "
-        "problems are those of the verifier's part that no verifier was trained on, the solutions those of the base prover and all "
-        "earlier provers",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_auc[/{environment}]",
-        "AUC, held-out",
-        "share of such pairs over any two held-out problems (area under the ROC curve); chance .5",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_accuracy[/{environment}]",
-        "accuracy, held-out",
-        "share of held-out solutions judged rightly, each half of the problems at the best threshold of the other",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_tpr[/{environment}]",
-        "true positive rate, held-out",
-        "share of correct held-out solutions accepted, each half of the problems at the best threshold of the other",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_fpr[/{environment}]",
-        "false positive rate, held-out",
-        "share of incorrect held-out solutions accepted at the same thresholds",
-        "heldout",
-        False,
-    ),
-    FigureKind(
-        "verifier_youden_j[/{environment}]",
-        "Youden J, held-out",
-        "true less false positive rate on held-out solutions, each half of the problems at the best threshold of the other; n counts problems",
-        "heldout",
-        True,
-    ),
-    FigureKind(
-        "verifier_calibration_error[/{environment}]",
-        "calibration error",
-        "mean distance of sigmoid(score) from the share correct, in ten bins. Sampling error adds to it in every resample, so that its "
-        "interval may lie above the value",
-        "heldout",
-        False,
-    ),
-    FigureKind(
-        "author_separability",
-        "authors told apart, held-out",
-        "AUC of a classifier that tells reference solutions from the provers' by their letters alone. Unless it is near .5, pair "
-        "accuracy is no evidence of checking",
-        "heldout",
-        False,
-    ),
-    FigureKind(
-        "pools/accepted/{round}/{round}",
-        "own prover's mistakes accepted at 95 % completeness",
-        "share of the sneaky mistakes of the prover that was trained against the verifier that it accepts at the threshold where it "
-        "accepts 95 % of that prover's helpful correct solutions, as below",
-        "pools",
-        False,
-    ),
-    FigureKind(
-        "pools/accepted/{verifier}/{prover}",
-        "sneaky mistakes accepted at 95 % completeness",
-        "share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of that prover's helpful "
-        "correct solutions, so that all verifiers are equally complete; n counts sneaky mistakes",
-        "pools",
-        False,
-    ),
-    FigureKind(
-        "pools/accepted_change/{verifier}/{prover}",
-        "sneaky mistakes accepted, against the pool's own verifier",
-        "share accepted less that of the verifier which the prover was trained against (for the base prover, verifier 0), on the same "
-        "solutions; n counts problems",
-        "pools",
-        False,
-    ),
-    FigureKind(
-        "pools/auc/{verifier}/{prover}",
-        "AUC, every prover",
-        "area under the ROC curve on all test solutions of the prover that did not fail, whatever their roles",
-        "pools",
-        True,
-    ),
-    FigureKind(
-        "pools/pair_accuracy/{verifier}/{prover}",
-        "pair accuracy, every prover",
-        "share of pairs of a correct and an incorrect solution of the prover to one problem that are ordered rightly",
-        "pools",
-        True,
-    ),
-    FigureKind(
-        "accepted_role/{role}/{kind}",
-        "{role}, {kind}",
-        "share accepted of the test solutions that earlier rounds' provers wrote in a role and that did not fail, by the number of flaws "
-        "that the task's checker marks, or by correctness if it marks none. A verifier that checks accepts equal shares of one kind in "
-        "both roles, and fewer solutions with more flaws; different shares mean that it recognises the role, or that one role's "
-        "mistakes are easier to see",
-        "acceptance",
-    ),
-    FigureKind(
-        "accepted_flaw/{kind}",
-        "accepted with the first flaw {kind}",
-        "share accepted of the sneaky mistakes whose first flaw is of this kind; for tasks with the column first_flaw_kind",
-        "acceptance",
-        False,
-    ),
-    FigureKind(
-        "accepted_form/{side}/{form}",
-        "{side}, {form}",
-        "share accepted of the helpful correct or sneaky incorrect solutions that leave none (explicit), less than half (partly) or more "
-        "(implicit) of their steps to the reader; for tasks with the column implicit_share",
-        "acceptance",
-    ),
-    FigureKind(
-        "evaluations/format_rate",
-        "form kept",
-        "share of the evaluations of test proofs, one each, that have the required form",
-        "evaluations",
-        True,
-    ),
-    FigureKind(
-        "evaluations/accuracy",
-        "score right",
-        "share with the true score; an unreadable score counts as wrong",
-        "evaluations",
-        True,
-    ),
-    FigureKind(
-        "evaluations/false_positive_rate",
-        "flawed proofs that got a 1",
-        "share of the proofs with the true score 0 that were given a 1",
-        "evaluations",
-        False,
-    ),
-    FigureKind(
-        "evaluations/hallucinated",
-        "named issues that do not exist",
-        "share of the named issues that the proof does not have; known if the task can check issues",
-        "evaluations",
-        False,
-    ),
-    FigureKind(
-        "evaluations/confusion/{true}_as_{predicted}",
-        "{true} predicted as {predicted}",
-        "share of the proofs with one true score that were given another, or no readable one",
-        "evaluations",
-    ),
-    FigureKind(
-        "labels/coverage",
-        "new proofs labelled",
-        "share of the round's proofs of the verifier's problems that got an automatic label (scaled verification)",
-        "evaluations",
-        True,
-    ),
-    FigureKind(
-        "labels/precision",
-        "labels right",
-        "share of the automatic labels that agree with the task's own scores",
-        "evaluations",
-        True,
-    ),
+    FigureKind("accuracy/best_helpful", "best helpful checkpoint", of="prover", higher_is_better=True,
+        meaning="share of the kept helpful checkpoint's solutions that are correct"),
+    FigureKind("accuracy/{role}", "{role} accuracy", of="prover", has_base=True,
+        meaning="share of all solutions that are correct, by the last checkpoint of the prover"),
+    FigureKind("accuracy_change/best_helpful", "best helpful checkpoint, against the base", of="prover", higher_is_better=True,
+        meaning="accuracy of the kept helpful checkpoint less the base prover's in the helpful role, paired by problem"),
+    FigureKind("accuracy_change/{role}", "{role} accuracy, against the base", of="prover",
+        meaning="accuracy less the base prover's in the same role, paired by problem"),
+    FigureKind("valid_sneaky", "sneaky valid mistakes", of="prover", higher_is_better=True, has_base=True,
+        meaning="share of all sneaky solutions that are incorrect and did not fail, which is the aim of the role; failed "
+        "ones (cut, without an answer, uncertified) mislead nobody"),
+    FigureKind("valid_sneaky_change", "sneaky valid mistakes, against the base", of="prover", higher_is_better=True,
+        meaning="share of valid mistakes less the base prover's, paired by problem"),
+    FigureKind("failed/{role}", "{role} failed", of="prover", higher_is_better=False, has_base=True,
+        meaning="share of solutions that were cut at the maximum length, have no answer or are uncertified"),
+    FigureKind("answered/{role}", "{role} answered", of="prover", higher_is_better=True, has_base=True,
+        meaning="share of solutions with a final answer"),
+    FigureKind("truncated/{role}", "{role} truncated", of="prover", higher_is_better=False, has_base=True,
+        meaning="share of solutions that were cut at the maximum length"),
+    FigureKind("accuracy_strict/{role}", "{role} strict accuracy", of="prover", has_base=True,
+        meaning="accuracy by the answer after a mark such as ####"),
+    FigureKind("accuracy_lenient/{role}", "{role} lenient accuracy", of="prover", has_base=True,
+        meaning="accuracy by the answer after a mark, or else by the last number"),
+    FigureKind("score/{cell}", "score, {cell}", of="prover", digits=2, has_base=True,
+        meaning="mean score of the solutions of a role and correctness that did not fail"),
+    FigureKind("score_change/sneaky_incorrect", "score of sneaky mistakes, against the base's", of="prover",
+        meaning="mean score of valid sneaky mistakes less that of the base prover's, by the same verifier"),
+    FigureKind("distinct/{role}", "{role} distinct texts", of="prover", higher_is_better=True, has_base=True,
+        meaning="share of a problem's solutions with distinct texts; comparable only between equal numbers of solutions"),
+    FigureKind("duplicates/{role}", "{role} duplicates per problem", of="prover", higher_is_better=False, digits=2, has_base=True,
+        meaning="solutions of a problem that repeat another one's text; n counts problems"),
+    FigureKind("distinct_correct/{role}", "{role} correct texts per problem", of="prover", higher_is_better=True, digits=2, has_base=True,
+        meaning="distinct correct texts of a problem that has one; n counts problems"),
+    FigureKind("num_tokens/{role}", "{role} tokens per solution", of="prover", digits=1, has_base=True,
+        meaning="mean length in the prover's tokens"),
+    FigureKind("step_validity/{role}", "{role} valid steps", of="prover", has_base=True,
+        meaning="mean share of a solution's steps in which the task's checker finds no flaw"),
+    FigureKind("flawed_correct/{role}", "{role} flawed though correct", of="prover", higher_is_better=False, has_base=True,
+        meaning="share of the solutions with the right answer in which the checker finds a flaw"),
+    FigureKind("implicit_share/{role}", "{role} implicit share", of="prover", higher_is_better=False, has_base=True,
+        meaning="mean share of what the steps rest on that a solution leaves to the reader to work out"),
+    FigureKind("new_texts/{cell}", "new texts, {cell}", of="prover", higher_is_better=True,
+        meaning="share of the distinct texts that the round's prover wrote for the verifier's problems and no earlier "
+        "prover wrote for the same problem; verifiers learn nothing new from the others"),
+    FigureKind("parity_step", "parity at step", of="training", digits=0,
+        meaning="first step of the sneaky role's training at which its incorrect solutions scored as high as helpful "
+        "correct ones, in smoothed means and within the margin stopping.score_parity_threshold; no value if this "
+        "was not reached within n steps"),
+    FigureKind("parity_gap", "gap to parity", of="training", digits=2,
+        meaning="mean score of helpful correct minus that of sneaky incorrect solutions at the end of the sneaky role's "
+        "training, smoothed"),
+    FigureKind("late_change/{role}", "{role} accuracy, late change", of="training",
+        meaning="mean accuracy of the role's training solutions over the last fifth of its steps less that over the "
+        "middle fifth; n counts the steps of a fifth"),
+    FigureKind("completeness", "completeness, own threshold", of="decisions", higher_is_better=True,
+        meaning="share of helpful correct solutions above the verifier's own threshold, which has the highest Youden J on"
+        " held-out solutions"),
+    FigureKind("soundness", "soundness, own threshold", of="decisions",
+        meaning="share of sneaky mistakes not above the verifier's own threshold. A verifier that rejects more of "
+        "everything has a higher soundness: read it with the completeness, and compare verifiers at 95 % "
+        "completeness"),
+    FigureKind("exploit_rate", "exploit rate, own threshold", of="decisions",
+        meaning="1 less the soundness, at the verifier's own threshold"),
+    FigureKind("score_gap", "score gap", of="decisions", higher_is_better=True, digits=2,
+        meaning="mean score of helpful correct minus that of sneaky incorrect solutions; n counts problems"),
+    FigureKind("threshold", "threshold", of="decisions",
+        meaning="score above which the verifier accepts; n counts held-out solutions"),
+    FigureKind("test_pair_accuracy/base", "pair accuracy, base prover", of="decisions", higher_is_better=True,
+        meaning="share of such pairs of the base prover's test solutions that are ordered rightly"),
+    FigureKind("test_pair_accuracy", "pair accuracy, this prover", of="decisions", higher_is_better=True,
+        meaning="share of pairs of a correct and an incorrect test solution to one problem, whatever their roles, in "
+        "which the correct one scores higher, of the prover that was trained against this verifier; chance .5"),
+    FigureKind("best_of_n/{n}", "best of {n}", of="decisions", higher_is_better=True,
+        meaning="balanced best-of-n: share of problems in which the highest-scoring of n/2 correct and n/2 incorrect "
+        "helpful solutions is correct; chance .5, below it the verifier prefers convincing mistakes. Only "
+        "problems with so many of both kinds count"),
+    FigureKind("best_of_n_predicted/{n}", "best of {n}, predicted", of="decisions", higher_is_better=True,
+        meaning="balanced best-of-n as predicted from the ROC curve of all helpful solutions as if all problems were "
+        "alike (Dorner et al. 2025)"),
+    FigureKind("test_auc", "AUC, this prover", of="decisions", higher_is_better=True,
+        meaning="area under the ROC curve on all test solutions of the verifier's own prover; chance .5"),
+    FigureKind("test_partial_auc", "partial AUC, FPR up to .1", of="decisions", higher_is_better=True,
+        meaning="mean true positive rate (TPR: share of correct solutions accepted) over false positive rates (FPR: of "
+        "incorrect ones) up to .1; chance .05"),
+    FigureKind("test_tpr_at_{fpr}", "TPR at FPR {fpr}", of="decisions", higher_is_better=True,
+        meaning="share of correct solutions accepted at the threshold where this share of the incorrect ones is"),
+    FigureKind("test_g_mean", "g-mean", of="decisions", higher_is_better=True,
+        meaning="geometric mean of the TPR and of the share of incorrect solutions rejected, at the verifier's threshold"),
+    FigureKind("test_monitor_partial_auc", "monitor: partial AUC", of="decisions", higher_is_better=True,
+        meaning="the verifier as a monitor that flags the least convincing solutions: mean recall (share of sneaky "
+        "mistakes flagged) over false positive rates (share of helpful correct solutions flagged) up to .1; "
+        "chance .05"),
+    FigureKind("test_monitor_recall_at_{fpr}", "monitor: recall at FPR {fpr}", of="decisions", higher_is_better=True,
+        meaning="share of sneaky mistakes flagged where this share of the helpful correct solutions is"),
+    FigureKind("answers/first", "the first solution", of="answers", higher_is_better=True,
+        meaning="share of problems whose first solution is correct: the prover alone"),
+    FigureKind("answers/majority", "the most frequent answer", of="answers", higher_is_better=True,
+        meaning="share in which it is correct: a vote among the same solutions, without a verifier; ties are broken at "
+        "random"),
+    FigureKind("answers/weighted", "the vote weighted by score", of="answers", higher_is_better=True,
+        meaning="a vote in which a solution counts by its probability of being correct, given its score"),
+    FigureKind("answers/best", "the verifier's choice", of="answers", higher_is_better=True,
+        meaning="share in which the highest-scoring solution with an answer is correct"),
+    FigureKind("answers/gain", "choice less first", of="answers", higher_is_better=True,
+        meaning="share of correct choices less that of correct first solutions, paired by problem"),
+    FigureKind("answers/coverage_{p}", "answered at {p}", of="answers", higher_is_better=True,
+        meaning="share of problems whose choice is correct with at least this probability, by Platt scaling of its score,"
+        " fitted on the other half of the problems"),
+    FigureKind("answers/accuracy_{p}", "correct of these, at {p}", of="answers", higher_is_better=True,
+        meaning="share of the problems answered at this probability whose choice is correct"),
+    FigureKind("verifier_mixture_pair_accuracy", "pair accuracy, own mixture", of="heldout", higher_is_better=True,
+        meaning="pair accuracy on pairs that are built as those of the training are, from the held-out problems"),
+    FigureKind("verifier_pair_accuracy[/{environment}]", "pair accuracy, held-out", of="heldout", higher_is_better=True,
+        meaning="share of pairs of a correct and an incorrect solution to one held-out problem in which the correct one "
+        "scores higher. The problems are those of the verifier's part that no verifier was trained on, the "
+        "solutions those of the base prover and all earlier provers"),
+    FigureKind("verifier_auc[/{environment}]", "AUC, held-out", of="heldout", higher_is_better=True,
+        meaning="share of such pairs over any two held-out problems (area under the ROC curve); chance .5"),
+    FigureKind("verifier_accuracy[/{environment}]", "accuracy, held-out", of="heldout", higher_is_better=True,
+        meaning="share of held-out solutions judged rightly, each half of the problems at the best threshold of the other"),
+    FigureKind("verifier_tpr[/{environment}]", "true positive rate, held-out", of="heldout", higher_is_better=True,
+        meaning="share of correct held-out solutions accepted, each half of the problems at the best threshold of the "
+        "other"),
+    FigureKind("verifier_fpr[/{environment}]", "false positive rate, held-out", of="heldout", higher_is_better=False,
+        meaning="share of incorrect held-out solutions accepted at the same thresholds"),
+    FigureKind("verifier_youden_j[/{environment}]", "Youden J, held-out", of="heldout", higher_is_better=True,
+        meaning="true less false positive rate on held-out solutions, each half of the problems at the best threshold of "
+        "the other; n counts problems"),
+    FigureKind("verifier_calibration_error[/{environment}]", "calibration error", of="heldout", higher_is_better=False,
+        meaning="mean distance of sigmoid(score) from the share correct, in ten bins. Sampling error adds to it in every "
+        "resample, so that its interval may lie above the value"),
+    FigureKind("author_separability", "authors told apart, held-out", of="heldout", higher_is_better=False,
+        meaning="AUC of a classifier that tells reference solutions from the provers' by their letters alone. Unless it "
+        "is near .5, pair accuracy is no evidence of checking"),
+    FigureKind("pools/accepted/{round}/{round}", "own prover's mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
+        meaning="share of the sneaky mistakes of the prover that was trained against the verifier that it accepts at the "
+        "threshold where it accepts 95 % of that prover's helpful correct solutions, as below"),
+    FigureKind("pools/accepted/{verifier}/{prover}", "sneaky mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
+        meaning="share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
+        "that prover's helpful correct solutions, so that all verifiers are equally complete; n counts sneaky "
+        "mistakes"),
+    FigureKind("pools/accepted_change/{verifier}/{prover}", "sneaky mistakes accepted, against the pool's own verifier", of="pools", higher_is_better=False,
+        meaning="share accepted less that of the verifier which the prover was trained against (for the base prover, "
+        "verifier 0), on the same solutions; n counts problems"),
+    FigureKind("pools/auc/{verifier}/{prover}", "AUC, every prover", of="pools", higher_is_better=True,
+        meaning="area under the ROC curve on all test solutions of the prover that did not fail, whatever their roles"),
+    FigureKind("pools/pair_accuracy/{verifier}/{prover}", "pair accuracy, every prover", of="pools", higher_is_better=True,
+        meaning="share of pairs of a correct and an incorrect solution of the prover to one problem that are ordered "
+        "rightly"),
+    FigureKind("accepted_role/{role}/{kind}", "{role}, {kind}", of="acceptance",
+        meaning="share accepted of the test solutions that earlier rounds' provers wrote in a role and that did not fail,"
+        " by the number of flaws that the task's checker marks, or by correctness if it marks none. A verifier "
+        "that checks accepts equal shares of one kind in both roles, and fewer solutions with more flaws; "
+        "different shares mean that it recognises the role, or that one role's mistakes are easier to see"),
+    FigureKind("accepted_flaw/{kind}", "accepted with the first flaw {kind}", of="acceptance", higher_is_better=False,
+        meaning="share accepted of the sneaky mistakes whose first flaw is of this kind; for tasks with the column "
+        "first_flaw_kind"),
+    FigureKind("accepted_form/{side}/{form}", "{side}, {form}", of="acceptance",
+        meaning="share accepted of the helpful correct or sneaky incorrect solutions that leave none (explicit), less "
+        "than half (partly) or more (implicit) of their steps to the reader; for tasks with the column "
+        "implicit_share"),
+    FigureKind("evaluations/format_rate", "form kept", of="evaluations", higher_is_better=True,
+        meaning="share of the evaluations of test proofs, one each, that have the required form"),
+    FigureKind("evaluations/accuracy", "score right", of="evaluations", higher_is_better=True,
+        meaning="share with the true score; an unreadable score counts as wrong"),
+    FigureKind("evaluations/false_positive_rate", "flawed proofs that got a 1", of="evaluations", higher_is_better=False,
+        meaning="share of the proofs with the true score 0 that were given a 1"),
+    FigureKind("evaluations/hallucinated", "named issues that do not exist", of="evaluations", higher_is_better=False,
+        meaning="share of the named issues that the proof does not have; known if the task can check issues"),
+    FigureKind("evaluations/confusion/{true}_as_{predicted}", "{true} predicted as {predicted}", of="evaluations",
+        meaning="share of the proofs with one true score that were given another, or no readable one"),
+    FigureKind("labels/coverage", "new proofs labelled", of="evaluations", higher_is_better=True,
+        meaning="share of the round's proofs of the verifier's problems that got an automatic label (scaled verification)"),
+    FigureKind("labels/precision", "labels right", of="evaluations", higher_is_better=True,
+        meaning="share of the automatic labels that agree with the task's own scores"),
 )
 """All figures of a round, the special cases of a pattern before it."""
+# fmt: on
 
 
 def find_kind(key: str) -> FigureKind:

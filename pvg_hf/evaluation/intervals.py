@@ -214,8 +214,6 @@ def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num
     Args:
         values (`ArrayLike` of shape `(n,)`), problem_ids (`ArrayLike` of shape `(n,)`):
             Numbers, and the problem of each.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap.
 
     Returns:
         `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems
@@ -336,8 +334,6 @@ def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Itera
         num_folds (`int`):
             Number of folds, at least 2. Their numbers of problems differ by at most one; a seeded hash of the ids
             assigns them. With fewer problems than folds, there are as many folds as problems.
-        seed (`int`):
-            Seed of the hash.
 
     Yields:
         `np.ndarray` of shape `(n,)`.
@@ -363,8 +359,6 @@ def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
     Args:
         problem_ids (`pd.Series`):
             Problem of each row.
-        seed (`int`):
-            Seed of the hash.
     """
     ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
     return problem_ids.isin(ordered[::2])

@@ -26,9 +26,7 @@ def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             Metrics of the prover phase.
 
     Returns:
-        `dict[str, Figure]`: `parity_step`, the first step of the sneaky role's training with parity (without a value if
-        it was not reached), and `parity_gap`, the difference of the means at the end. `n` is the number of steps; there
-        is no interval. Empty if the phase did not train the sneaky role.
+        `dict[str, Figure]`: `parity_step` and `parity_gap`, without intervals; empty if the phase did not train the sneaky role.
     """
     line = next((line for line in reversed(lines) if "prover/parity_num_steps" in line), None)
     if line is None:
@@ -49,9 +47,7 @@ def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             Metrics of the prover phase.
 
     Returns:
-        `dict[str, Figure]`: `late_change/ROLE`, the mean accuracy of the role's training solutions over the last fifth of its
-        steps less that over the middle fifth. `n` is the number of steps in a fifth; there is no interval. A role with fewer
-        than five steps has none.
+        `dict[str, Figure]`: `late_change/ROLE`, without intervals; none for a role with fewer than five steps.
     """
     figures = {}
     for role in GAME_ROLES:
@@ -78,8 +74,7 @@ def new_text_figures(earlier: Sequence[Path], current: Mapping[Role, Path]) -> d
             Pool file of each role of the round.
 
     Returns:
-        `dict[str, Figure]`: `new_texts/<role>_correct` and `new_texts/<role>_incorrect`; `n` is the number of distinct
-        texts that the role wrote for its problems.
+        `dict[str, Figure]`: `new_texts/...`; `n` counts the distinct texts that the role wrote for its problems.
     """
     known = np.unique(np.concatenate([np.empty(0, np.uint64), *(_read_texts(path)["text"] for path in earlier)]))
     figures = {}

@@ -47,16 +47,9 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     Args:
         rows (`pd.DataFrame`):
             Solutions in the pool's columns, all of this role.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which ends the keys.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task
-        reads answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct`
-        and `score/<role>_incorrect` (scores of [`scored_rows`] rows), and for the sneaky role `valid_sneaky`, the share of
-        all its solutions that are [valid mistakes][`is_valid_mistake`].
+        `dict[str, Figure]`: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
     """
     ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
@@ -91,13 +84,9 @@ def game_figures(
             The scored solutions of each role; only [`scored_rows`] rows count.
         threshold (`float`):
             A solution is accepted if its score is strictly above it.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `completeness` (share of helpful correct solutions accepted), `soundness` (share of sneaky
-        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus
-        that of sneaky incorrect solutions).
+        `dict[str, Figure]`: `completeness`, `soundness`, `exploit_rate` and `score_gap`.
     """
     right, wrong = scored_rows(helpful), scored_rows(sneaky)
     # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.
@@ -124,16 +113,9 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
     Args:
         rows (`pd.DataFrame`):
             Solutions with `problem_id`, `solution`, `correct` and `num_tokens`, all of this role.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which ends the keys.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `distinct/<role>` (distinct texts per problem over solutions; `n` solutions),
-        `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems), `distinct_correct/<role>`
-        (distinct correct texts of a problem that has one; `n` problems) and `num_tokens/<role>` (mean length in the
-        prover's tokens; `n` solutions of known length).
+        `dict[str, Figure]`: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
     """
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
@@ -196,13 +178,9 @@ def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     Args:
         rows (`pd.DataFrame`):
             Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which ends the keys.
 
     Returns:
-        `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw),
-        `flawed_correct/<role>` (share of the solutions with the right answer that have a flaw) and, if the task knows
-        it, `implicit_share/<role>` (mean of the column over the solutions that did not fail).
+        `dict[str, Figure]`: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
     """
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step

@@ -67,8 +67,6 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     Args:
         rows (`pd.DataFrame`):
             Rows with `problem_id`, `score` (finite) and `correct`.
-        seed (`int`):
-            Seed of the halves.
 
     Returns:
         `pd.Series`: nullable booleans with the index of `rows`; null if the other half allows no threshold.
@@ -153,8 +151,7 @@ def quality_figures(
             Settings of the calibration error's bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `pair_accuracy`, `auc`, `accuracy`, `tpr`, `fpr`, `youden_j` (TPR - FPR) and
-        `calibration_error`, whose interval may lie above its value.
+        `dict[str, Figure]`: the figures of the catalogue that begin with `verifier_`, without this prefix.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,61 +22,12 @@ from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_example
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS, Plot
 from pvg_hf.report.statements import describe_progress, write_verdict
-from pvg_hf.report.tables import (
-    Table,
-    acceptance_tables,
-    answers_table,
-    calls_table,
-    channel_table,
-    count_noun,
-    difficulty_table,
-    diversity_table,
-    escalation_table,
-    false_positive_table,
-    judgement_tables,
-    new_texts_table,
-    noise_table,
-    pairs_table,
-    pilot_table,
-    pools_tables,
-    rates_table,
-    roc_table,
-    roles_table,
-    rounds_table,
-    scoring_counts_table,
-    sources_table,
-    times_table,
-    written_table,
-)
-from pvg_hf.report.written_evaluations import confusion_table, sample_evaluations
+from pvg_hf.report.tables import TABLES, acceptance_tables, count_noun, judgement_tables, pilot_table, pools_tables
+from pvg_hf.report.written_evaluations import sample_evaluations
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"
-
-TABLES: dict[str, Callable[[RunData], Table]] = {
-    "rounds": rounds_table,
-    "roc": roc_table,
-    "answers": answers_table,
-    "sources": sources_table,
-    "roles": roles_table,
-    "written": written_table,
-    "confusion": confusion_table,
-    "pairs": pairs_table,
-    "new_texts": new_texts_table,
-    "cut": partial(scoring_counts_table, name="num_cut"),
-    "unreadable": partial(scoring_counts_table, name="num_unreadable"),
-    "calls": calls_table,
-    "noise": noise_table,
-    "escalations": escalation_table,
-    "channel": channel_table,
-    "false_positives": false_positive_table,
-    "diversity": diversity_table,
-    "difficulty": difficulty_table,
-    "times": times_table,
-    "rates": rates_table,
-}
-"""Tables of the page, by their names in the template."""
 
 _NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; all others are at the end
 

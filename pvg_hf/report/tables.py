@@ -4,16 +4,19 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
+from pvg_hf.evaluation.analysis_quality import confusion_columns
 from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
@@ -239,6 +242,20 @@ def answers_table(run: RunData) -> Table:
 def written_table(run: RunData) -> Table:
     """Quality of the evaluations that verifiers wrote, one row per round in which a generative verifier wrote any."""
     return figures_table(WRITTEN, _by_round(run))
+
+
+def confusion_table(run: RunData) -> Table:
+    """Confusion matrix of the last round with written evaluations: rows are true scores, columns predicted ones."""
+    figures = next((data.figures for data in reversed(run.evaluated) if WRITTEN[0] in data.figures), {})
+    rows = [
+        (
+            f"truly {true:g}",
+            [figure_cell(figures.get(f"evaluations/confusion/{true:g}_as_{name}"), 3) for name in confusion_columns()],
+        )
+        for true in (ALLOWED_SCORES if figures else ())
+    ]
+    headers = ["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"]
+    return Table(headers, rows, title="True and predicted scores, last round")
 
 
 def roles_table(run: RunData) -> Table:
@@ -629,3 +646,28 @@ def _rate(one: dict[str, Any] | None) -> TableCell:
 def _share(figure: dict[str, Any]) -> TableCell:
     interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
     return TableCell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")
+
+
+TABLES: dict[str, Callable[[RunData], Table]] = {
+    "rounds": rounds_table,
+    "roc": roc_table,
+    "answers": answers_table,
+    "sources": sources_table,
+    "roles": roles_table,
+    "written": written_table,
+    "confusion": confusion_table,
+    "pairs": pairs_table,
+    "new_texts": new_texts_table,
+    "cut": partial(scoring_counts_table, name="num_cut"),
+    "unreadable": partial(scoring_counts_table, name="num_unreadable"),
+    "calls": calls_table,
+    "noise": noise_table,
+    "escalations": escalation_table,
+    "channel": channel_table,
+    "false_positives": false_positive_table,
+    "diversity": diversity_table,
+    "difficulty": difficulty_table,
+    "times": times_table,
+    "rates": rates_table,
+}
+"""Tables of the page, by their names in the template."""

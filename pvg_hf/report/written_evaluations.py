@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
-from pvg_hf.evaluation.analysis_quality import confusion_columns
 from pvg_hf.report.escaping import Line
-from pvg_hf.report.tables import Table, TableCell, figure_cell
 from pvg_hf.run.read import RoundData, RunData
 
 NUM_SHOWN = 6
@@ -35,18 +33,6 @@ class ShownEvaluation:
     reference: float
     predicted: float | None
     lines: list[Line]
-
-
-def confusion_table(run: RunData) -> Table:
-    """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
-    rounds = _rounds_with_evaluations(run)
-    rows: list[tuple[str, list[TableCell]]] = []
-    if rounds:
-        for true in ALLOWED_SCORES:
-            keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]
-            rows.append((f"truly {true:g}", [figure_cell(rounds[-1].figure(key), 3) for key in keys]))
-    headers = ["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"]
-    return Table(headers, rows, title="True and predicted scores, last round")
 
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
