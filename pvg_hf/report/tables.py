@@ -12,7 +12,7 @@ import pandas as pd
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import Figure, rate
-from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES
+from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
@@ -260,7 +260,9 @@ def confusion_table(run: RunData) -> Table:
 
 def roles_table(run: RunData) -> Table:
     """Shares that each verifier accepts of earlier provers' test solutions, by role and kind; one row per round."""
-    keys = [f"accepted_role/{role}/{kind}" for kind in (*BY_FLAWS, *BY_ANSWER) for role in GAME_ROLES]
+    marks_flaws = any(f"accepted_role/{Role.HELPFUL}/{BY_FLAWS[0]}" in data.figures for data in run.evaluated)
+    kinds = BY_FLAWS if marks_flaws else BY_ANSWER
+    keys = [f"accepted_role/{role}/{kind}" for kind in kinds for role in GAME_ROLES]
     return figures_table(keys, _by_round(run))
 
 
