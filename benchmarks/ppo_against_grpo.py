@@ -99,7 +99,8 @@ def prover_phase() -> None:
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
-    from experiments.replication_tables import SEED_COLUMNS
+    from experiments.replication_tables import SEED_FIGURES
+    from pvg_hf.evaluation.catalogue import heading_of
     from pvg_hf.experimental.sweep.seeds import show_figure
     from pvg_hf.run.read import load_run
 
@@ -111,13 +112,13 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
         "prover phase, s",
         "on processors, s",
         "peak, MB",
-        *(name for name, _ in SEED_COLUMNS),
+        *map(heading_of, SEED_FIGURES),
     ]
     rows, values = [headings], {}
     for (seed, algorithm), folder in folders.items():
         run, cost = load_run(folder), json.loads((folder / COST).read_text())
         (data,), prover = run.evaluated, run.recipe.prover
-        figures = [data.figure(key) for _, key in SEED_COLUMNS]
+        figures = [data.figure(key) for key in SEED_FIGURES]
         written = prover.num_batches * prover.num_trainings * prover.prompts_per_step * prover.num_generations
         costs = [cost["seconds"], cost["processor_seconds"], cost["bytes"] / 1e6]
         values[seed, algorithm] = [*costs, *(nan if figure.value is None else figure.value for figure in figures)]

@@ -35,9 +35,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.evaluation.intervals import rate
 from pvg_hf.game.watchdogs import Watchdogs
 
 GROUPS, SIZE = 8, 8  # groups of a role in a step, and solutions of a group

@@ -39,7 +39,7 @@ from pvg_hf.models.score_head import has_trained_head
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier
-from pvg_hf.report.pool_tables import pool_cells
+from pvg_hf.report.tables import pool_cells
 from pvg_hf.run.jobs import Job, JobFolder, JobsFailedError, run_jobs
 from pvg_hf.run.layout import RunFolder, unfinished
 from pvg_hf.run.lock import locked

@@ -51,7 +51,7 @@ def study(arguments) -> str:
     import pandas as pd
 
     from pvg_hf.core.files import write_json
-    from pvg_hf.evaluation.verifier_quality import first_half
+    from pvg_hf.evaluation.intervals import first_half
     from pvg_hf.experimental.judging.text_features import ends_with_number
     from pvg_hf.scoring.causal_judge import CausalJudge
 

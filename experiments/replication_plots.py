@@ -19,7 +19,7 @@ from pvg_hf.report.plots.over_rounds import draw_rounds
 from pvg_hf.report.plots.pool_matrix import TERMS as POOL_TERMS
 from pvg_hf.report.plots.pool_matrix import draw_pool_map
 from pvg_hf.report.plots.style import BLUE, GREY, ROLE_STYLES, VERMILLION, Plot, legend_below, new_canvas, tidy
-from pvg_hf.report.pool_tables import pool_cells
+from pvg_hf.report.tables import pool_cells
 from pvg_hf.run.read import RunData
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
-from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.catalogue import heading_of
+from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
 from pvg_hf.experimental.attacks.exploit import (
     ATTACK_CURVES,
@@ -28,7 +29,7 @@ from pvg_hf.experimental.attacks.exploit import (
 )
 from pvg_hf.experimental.sweep.level_plots import save_plot
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
-from pvg_hf.report.pool_tables import pool_cells, pool_heading
+from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -183,23 +184,22 @@ def _begun_runs(recipe: Recipe, seeds: Sequence[int]) -> list[RunData]:
     return runs
 
 
-# Column headings and keys of the figures.
-SEED_COLUMNS = (
-    ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy"),
-    ("kept helpful checkpoint: accuracy", "accuracy/best_helpful"),
-    ("against the base, helpful role", "accuracy_change/best_helpful"),
-    ("sneaky: valid mistakes, against the base, sneaky role", "valid_sneaky_change"),
-    ("sneaky: failed", "failed/sneaky"),
-    ("score of sneaky incorrect, against the base's", "score_change/sneaky_incorrect"),
+SEED_FIGURES = (
+    "verifier_mixture_pair_accuracy",
+    "accuracy/best_helpful",
+    "accuracy_change/best_helpful",
+    "valid_sneaky_change",
+    "failed/sneaky",
+    "score_change/sneaky_incorrect",
 )
 
 
 def seeds_table(runs: Sequence[RunData]) -> str:
     """Return a Markdown table with a row per seed and evaluated round: value, 95 % interval and n."""
-    rows = [["seed", "round", *(heading for heading, _ in SEED_COLUMNS)]]
+    rows = [["seed", "round", *map(heading_of, SEED_FIGURES)]]
     for run in runs:
         for data in run.evaluated:
-            cells = [show_figure(data.figure(key)) for _, key in SEED_COLUMNS]
+            cells = [show_figure(data.figure(key)) for key in SEED_FIGURES]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
     return markdown_table(rows)
 

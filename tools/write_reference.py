@@ -1,5 +1,6 @@
 """
-Write the generated parts of the documentation: the key references in docs/, and docs/recipe.schema.json.
+Write the generated parts of the documentation: the key references and the catalogue of figures in docs/, and
+docs/recipe.schema.json.
 
     python -m tools.write_reference
     python -m tools.write_reference --check    # changes nothing; exit status 1 if a file is out of date
@@ -19,11 +20,14 @@ from pydantic import TypeAdapter
 from pvg_hf.config.fields import MAY_CHANGE, MayChange, default_of, marked_arguments, marked_keys, sections_of
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
+from pvg_hf.evaluation.catalogue import catalogue_markdown
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 REPOSITORY = Path(__file__).parent.parent
 BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"
 END = "<!-- end of the key reference -->"
+CATALOGUE_BEGIN = "<!-- begin of the catalogue; `make reference` writes it from pvg_hf/evaluation/catalogue.py -->"
+CATALOGUE_END = "<!-- end of the catalogue -->"
 _CHANGES = " May change in a started run."
 _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
 _BOUNDS = {
@@ -66,26 +70,30 @@ def recipe_schema() -> dict[str, Any]:
     }
 
 
-def write_between_markers(document: str, reference: str) -> str:
+def write_between_markers(document: str, reference: str, *, begin: str = BEGIN, end: str = END) -> str:
     """
-    Replace the text between the markers of a document by a reference.
+    Replace the text between the markers `begin` and `end` of a document by a reference.
 
     Raises:
         ValueError: if the document lacks the markers.
     """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"The document must have the lines `{BEGIN}` and `{END}`, in this order.")
-    return f"{before}{BEGIN}\n\n{reference}\n{END}{after}"
+    before, has_begin, rest = document.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise ValueError(f"The document must have the lines `{begin}` and `{end}`, in this order.")
+    return f"{before}{begin}\n\n{reference}\n{end}{after}"
 
 
 def reference_files(repository: Path) -> dict[Path, str]:
     """Return the generated files with their texts."""
     recipes, messages = repository / "docs" / "recipes.md", repository / "docs" / "experimental" / "message-game.md"
+    evaluation = repository / "docs" / "evaluation.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8"), reference_markdown()),
         messages: write_between_markers(messages.read_text(encoding="utf-8"), message_reference_markdown()),
+        evaluation: write_between_markers(
+            evaluation.read_text(encoding="utf-8"), catalogue_markdown(), begin=CATALOGUE_BEGIN, end=CATALOGUE_END
+        ),
         repository / "docs" / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
     }
 

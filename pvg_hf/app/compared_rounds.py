@@ -2,23 +2,11 @@
 
 import pandas as pd
 
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.comparison import ComparedFigure
-from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.report.tables import MISSING, Table, TableCell, figure_cell
 from pvg_hf.run.layout import JUDGING
 from pvg_hf.run.read import RoundData, RunData
-
-# Heading of each compared figure.
-_HEADINGS = {
-    "accuracy/helpful": "helpful accuracy",
-    "accuracy/sneaky": "sneaky accuracy",
-    "valid_sneaky": "sneaky valid mistakes",
-    "failed/helpful": "helpful failed",
-    "failed/sneaky": "sneaky failed",
-    OWN_ACCEPTED: "own prover's sneaky mistakes accepted at 95 % completeness",
-    "completeness": "completeness, own threshold",
-    "soundness": "soundness, own threshold",
-}
 
 
 def figures_frame(run: RunData) -> pd.DataFrame:
@@ -49,7 +37,7 @@ def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> 
     """Table with one row per figure: its value on both sides, and the difference."""
     rows = [
         (
-            _HEADINGS[figure.name],
+            heading_of(figure.name),
             [
                 figure_cell(figure.ours, 3),
                 figure_cell(figure.theirs, 3),

@@ -13,10 +13,9 @@ from pvg_hf.app.verifiers_page import VERIFIER_PLOTS
 from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.comparison import compare_rounds
 from pvg_hf.evaluation.verifier_verdict import compare_verifiers
-from pvg_hf.report.judgement_tables import judgement_tables
 from pvg_hf.report.page import embed
 from pvg_hf.report.plots import PLOTS
-from pvg_hf.report.tables import rounds_table
+from pvg_hf.report.tables import judgement_tables, rounds_table
 from pvg_hf.run.read import RunData
 
 

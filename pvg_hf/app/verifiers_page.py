@@ -10,8 +10,7 @@ from pvg_hf.app.runs import OpenRun
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.report.page import embed
 from pvg_hf.report.plots import plot_pool_matrix, plot_roc
-from pvg_hf.report.pool_tables import pools_tables
-from pvg_hf.report.tables import acceptance_tables
+from pvg_hf.report.tables import acceptance_tables, pools_tables
 from pvg_hf.run.read import RunData
 
 VERIFIER_PLOTS = (plot_pool_matrix, plot_roc)
@@ -44,7 +43,7 @@ def build_verifiers_page(demo: gr.Blocks, run: OpenRun) -> None:
 
 def _show_verifiers(data: RunData, run: OpenRun) -> str:
     plots = [plot for make_plot in VERIFIER_PLOTS if (plot := make_plot(data)) is not None]
-    tables = {**pools_tables(data), **acceptance_tables(data)}
+    tables = [*pools_tables(data), *acceptance_tables(data)]
     return render(
         "verifiers",
         statements=verifier_statements(data.evaluated),

@@ -63,3 +63,15 @@ def wilson(share: float, size: float, n: int) -> Figure:
     # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate, or outside [0, 1].
     low, high = max(centre - half, 0), min(centre + half, 1)
     return Figure(float(share), float(min(low, share)), float(max(high, share)), n)
+
+
+def rate(successes: int, n: int) -> Figure:
+    """
+    Return a rate with its Wilson interval, which is valid for `n` independent trials.
+
+    Raises:
+        ValueError: unless `0 <= successes <= n`.
+    """
+    if not 0 <= successes <= n:
+        raise ValueError(f"`successes` is {successes}; it must lie in [0, n], and `n` is {n}.")
+    return EMPTY if n == 0 else wilson(successes / n, n, n)

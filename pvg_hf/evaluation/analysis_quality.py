@@ -22,10 +22,7 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
             task cannot tell).
 
     Returns:
-        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`;
-        `evaluations/confusion/TRUE_as_PREDICTED`, shares of the proofs with that true score (`none` for unreadable
-        scores); `evaluations/false_positive_rate`, the share of the proofs of score 0 that got a 1;
-        `evaluations/hallucinated`, the share of the named issues that the proof does not have.
+        `dict[str, Figure]`: the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
     """
     figures = {
         "evaluations/format_rate": _rate(rows, rows["has_form"]),
@@ -57,8 +54,7 @@ def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
             Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
 
     Returns:
-        `dict[str, Figure]`: `labels/coverage`, the share of labelled proofs; `labels/precision`, the share of right
-        labels.
+        `dict[str, Figure]`: `labels/coverage` and `labels/precision`.
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]

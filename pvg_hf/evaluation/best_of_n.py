@@ -7,8 +7,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import share_by_problem
-from pvg_hf.evaluation.resampling import bootstrap_statistic
+from pvg_hf.evaluation.intervals import bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import balanced_best_of, roc_statistic
 
 LEAST_ELIGIBLE = 10
@@ -73,8 +72,6 @@ def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples:
             Solutions with `problem_id`, `score` and `correct`.
         n (`int`):
             Number of solutions to choose from; even.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
         `Figure`: `n` is the number of solutions.

@@ -1,10 +1,11 @@
 """
-Figures of rates: a value with n and a 95 % interval.
+Figures of rates, means and other statistics with 95 % intervals, and folds of problems.
 
-Solutions to the same problem are not treated as independent.
+Solutions to the same problem are not treated as independent: intervals and folds are over problems.
 """
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -12,22 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm, t
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure, wilson
+from pvg_hf.core.seeding import derive_seed
 
 NUM_UNRELATED = 4  # unrelated problems added to a pairing, like the four trials that Agresti and Coull add to a rate
 
 _TINY = 1e-12  # a variance below this is 0 up to rounding
-
-
-def rate(successes: int, n: int) -> Figure:
-    """
-    Return a rate with its Wilson interval, which is valid for `n` independent trials.
-
-    Raises:
-        ValueError: unless `0 <= successes <= n`.
-    """
-    if not 0 <= successes <= n:
-        raise ValueError(f"`successes` is {successes}; it must lie in [0, n], and `n` is {n}.")
-    return EMPTY if n == 0 else wilson(successes / n, n, n)
 
 
 def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
@@ -210,3 +200,165 @@ def _share(sums: np.ndarray, sizes: np.ndarray, most: float) -> Figure:
 
 def _combine_distances(distance: float, other_distance: float, correlation: float) -> float:
     return math.sqrt(max(0.0, distance**2 - 2 * correlation * distance * other_distance + other_distance**2))
+
+
+_BLOCK_SIZE = 2**20  # number of weights held in memory at a time
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+
+
+def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Return the mean of any numbers; for shares see [`~pvg_hf.evaluation.intervals.share_by_problem`].
+
+    Args:
+        values (`ArrayLike` of shape `(n,)`), problem_ids (`ArrayLike` of shape `(n,)`):
+            Numbers, and the problem of each.
+
+    Returns:
+        `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems
+        agree: not having observed a difference does not mean that there is none.
+    """
+    numbers = read_values(values, problem_ids)
+    if not len(numbers):
+        return EMPTY
+    sums, sizes = sums_by_problem(numbers, problem_ids)
+    return _bootstrap(
+        lambda counts: (counts @ sums) / (counts @ sizes),
+        n=len(numbers),
+        num_problems=len(sums),
+        seed=seed,
+        num_resamples=num_resamples,
+    )
+
+
+def difference(
+    values: ArrayLike,
+    problem_ids: ArrayLike,
+    other_values: ArrayLike,
+    other_problem_ids: ArrayLike,
+    *,
+    seed: int,
+    num_resamples: int,
+) -> Figure:
+    """
+    Return the mean of `values` minus the mean of `other_values`, which may be any numbers.
+
+    For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled
+    jointly, which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
+
+    Returns:
+        `Figure`: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no
+        interval if a side has a single problem, or as in [`mean_by_problem`].
+    """
+    sides = paired_sums(values, problem_ids, other_values, other_problem_ids)
+    if sides is None:
+        return EMPTY
+    (sums, sizes), (other_sums, other_sizes) = sides
+    figure = _bootstrap(
+        lambda counts: divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes),
+        n=len(sums),
+        num_problems=len(sums),
+        seed=seed,
+        num_resamples=num_resamples,
+    )
+    has_spread = min((sizes > 0).sum(), (other_sizes > 0).sum()) > 1
+    return figure if has_spread else Figure(figure.value, None, None, figure.n)
+
+
+def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Return any statistic that is a function of weights on the rows, with its interval.
+
+    Args:
+        statistic (`Callable`):
+            Maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
+            `(num_resamples,)`; NaN if undefined.
+        problem_ids (`ArrayLike` of shape `(n,)`):
+            The problem of each row.
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstrap. Undefined resamples are ignored; if most are undefined, there is no interval.
+    """
+    codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
+    if not len(codes):
+        return EMPTY
+    return _bootstrap(
+        lambda counts: statistic(counts[:, codes]),
+        n=len(codes),
+        num_problems=len(problems),
+        seed=seed,
+        num_resamples=num_resamples,
+    )
+
+
+def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
+    """Divide elementwise; NaN for a divisor of 0."""
+    return np.divide(tops, bottoms, out=np.full(np.shape(bottoms), np.nan), where=np.asarray(bottoms) > 0)
+
+
+def _bootstrap(statistic: Statistic, *, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
+    """Bootstrap a statistic that maps counts, `(num_resamples, num_problems)`, to values, `(num_resamples,)`."""
+    value = float(statistic(np.ones((1, num_problems)))[0])
+    if np.isnan(value):
+        return Figure(None, None, None, n)
+    blocks = _resample_counts(num_problems, max(n, num_problems), np.random.default_rng(seed), num_resamples)
+    estimates = np.concatenate([statistic(counts) for counts in blocks])
+    defined = estimates[~np.isnan(estimates)]
+    # Resamples that all agree would give an interval of width 0, which claims too much; so there is none.
+    if 2 * len(defined) < len(estimates) or np.allclose(defined, value, rtol=1e-9, atol=1e-12):
+        return Figure(value, None, None, n)
+    low, high = np.quantile(defined, [ALPHA / 2, 1 - ALPHA / 2])
+    return Figure(value, float(low), float(high), n)
+
+
+def _resample_counts(
+    num_problems: int, num_rows: int, rng: np.random.Generator, num_resamples: int
+) -> Iterator[np.ndarray]:
+    """Yield blocks of shape (resamples of the block, num_problems): how often each resample draws each problem."""
+    block = max(1, _BLOCK_SIZE // num_rows)
+    for start in range(0, num_resamples, block):
+        size = min(block, num_resamples - start)
+        # Offsets make the indices of all resamples distinct, so that one `bincount` counts them all.
+        drawn = rng.integers(num_problems, size=(size, num_problems)) + num_problems * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * num_problems)
+        yield counts.reshape(size, num_problems).astype(float)
+
+
+def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Iterator[np.ndarray]:
+    """
+    Yield the rows of each fold, as booleans. All solutions of a problem are in one fold.
+
+    Args:
+        problem_ids (`pd.Series` of length n):
+            Problem of each row.
+        num_folds (`int`):
+            Number of folds, at least 2. Their numbers of problems differ by at most one; a seeded hash of the ids
+            assigns them. With fewer problems than folds, there are as many folds as problems.
+
+    Yields:
+        `np.ndarray` of shape `(n,)`.
+
+    Raises:
+        ValueError: if `num_folds` is below 2.
+    """
+    if num_folds < 2:
+        raise ValueError(
+            f"`num_folds` is {num_folds}; it must be at least 2, so that each fold has others to learn from."
+        )
+    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
+    place = {problem_id: index % num_folds for index, problem_id in enumerate(ordered)}
+    folds = problem_ids.map(place).to_numpy()
+    for fold in range(min(num_folds, len(ordered))):
+        yield folds == fold
+
+
+def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
+    """
+    Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines.
+
+    Args:
+        problem_ids (`pd.Series`):
+            Problem of each row.
+    """
+    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
+    return problem_ids.isin(ordered[::2])

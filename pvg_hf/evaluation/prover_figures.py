@@ -1,12 +1,20 @@
-"""Figures of a round's prover phase, from its metrics."""
+"""Figures of a round's prover: parity, late changes, new texts, and false positives early in its training."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.pool import iterate_pool
+from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
+from pvg_hf.evaluation.role_figures import has_failed
 
 
 def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
@@ -18,9 +26,7 @@ def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             Metrics of the prover phase.
 
     Returns:
-        `dict[str, Figure]`: `parity_step`, the first step of the sneaky role's training with parity (without a value if
-        it was not reached), and `parity_gap`, the difference of the means at the end. `n` is the number of steps; there
-        is no interval. Empty if the phase did not train the sneaky role.
+        `dict[str, Figure]`: `parity_step` and `parity_gap`, without intervals; empty if the phase did not train the sneaky role.
     """
     line = next((line for line in reversed(lines) if "prover/parity_num_steps" in line), None)
     if line is None:
@@ -41,9 +47,7 @@ def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             Metrics of the prover phase.
 
     Returns:
-        `dict[str, Figure]`: `late_change/ROLE`, the mean accuracy of the role's training solutions over the last fifth of its
-        steps less that over the middle fifth. `n` is the number of steps in a fifth; there is no interval. A role with fewer
-        than five steps has none.
+        `dict[str, Figure]`: `late_change/ROLE`, without intervals; none for a role with fewer than five steps.
     """
     figures = {}
     for role in GAME_ROLES:
@@ -54,3 +58,159 @@ def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             change = np.mean(steps[-size:]) - np.mean(steps[start : start + size])
             figures[f"late_change/{role}"] = Figure(float(change), None, None, size)
     return figures
+
+
+def new_text_figures(earlier: Sequence[Path], current: Mapping[Role, Path]) -> dict[str, Figure]:
+    """
+    Compute the share of a round's texts that are new to later verifiers.
+
+    Texts are compared without surrounding white space, as for pairs, by hashes of 64 bits. Failed solutions, which are
+    in no pair, do not count.
+
+    Args:
+        earlier (`Sequence[Path]`):
+            Pool files of earlier rounds and of the base prover.
+        current (`Mapping[Role, Path]`):
+            Pool file of each role of the round.
+
+    Returns:
+        `dict[str, Figure]`: `new_texts/...`; `n` counts the distinct texts that the role wrote for its problems.
+    """
+    known = np.unique(np.concatenate([np.empty(0, np.uint64), *(_read_texts(path)["text"] for path in earlier)]))
+    figures = {}
+    for role, path in current.items():
+        texts = _read_texts(path)
+        is_correct = texts["correct"].astype(bool)
+        for name, rows in (("correct", texts[is_correct]), ("incorrect", texts[~is_correct])):
+            is_new = ~np.isin(rows["text"].to_numpy(np.uint64), known)
+            figures[f"new_texts/{role}_{name}"] = rate_by_problem(is_new, rows["problem_id"])
+    return figures
+
+
+def _read_texts(path: Path) -> pd.DataFrame:
+    """Read the distinct texts of each problem as hashes, with `problem_id` and `correct`."""
+    blocks = [pd.DataFrame({"problem_id": [], "correct": [], "text": np.empty(0, np.uint64)})]
+    for batch in iterate_pool(path, ["problem_id", "solution", "correct", "outcome"]):
+        rows = batch.to_pandas()
+        rows = rows[~has_failed(rows)]
+        texts = [_hash(*row) for row in zip(rows["problem_id"], rows["solution"])]
+        blocks.append(rows[["problem_id", "correct"]].assign(text=np.array(texts, np.uint64)))
+    return pd.concat([block for block in blocks if len(block)] or blocks, ignore_index=True).drop_duplicates("text")
+
+
+def _hash(problem_id: str, solution: str) -> int:
+    digest = blake2b(f"{problem_id}\n{solution.strip()}".encode(errors="surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big")
+
+
+class WrongSolutions(NamedTuple):
+    """
+    The wrong solutions to one problem in one step of a training, as one checker judged them.
+
+    Args:
+        step (`int`):
+            Number of steps that the prover had been trained before it wrote them; 0 is before the training.
+        problem_id (`str`):
+            The problem.
+        checker (`str`):
+            `labels` (the observed labels that the reward uses) or `verifier` (scores above the threshold).
+        role (`str`):
+            Role of the prover.
+        wrong (`int`), accepted (`int`):
+            Number of wrong solutions with a verdict, and of those that were accepted.
+    """
+
+    step: int
+    problem_id: str
+    checker: str
+    role: str
+    wrong: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class FalsePositiveRise:
+    """
+    Share of wrong solutions that a checker accepts, before training and in its first part.
+
+    Args:
+        checker (`str`), role (`str`):
+            As in [`WrongSolutions`].
+        before ([`~pvg_hf.core.figure.Figure`]), early ([`~pvg_hf.core.figure.Figure`]):
+            Shares of the solutions written before the first step, and of those written in the first part.
+        rise ([`~pvg_hf.core.figure.Figure`]):
+            Their difference; its interval takes the solutions to a problem as dependent.
+    """
+
+    checker: str
+    role: str
+    before: Figure
+    early: Figure
+    rise: Figure
+
+    @property
+    def name(self) -> str:
+        return f"{self.checker}_{self.role}"
+
+    def to_dict(self) -> dict[str, Any]:
+        figures = {name: getattr(self, name).to_dict() for name in ("before", "early", "rise")}
+        return {"checker": self.checker, "role": self.role, **figures}
+
+
+def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> int:
+    """
+    Return the last step whose solutions count as early.
+
+    Args:
+        num_steps (`int`):
+            Planned steps of the training.
+        share (`float`):
+            The first part of the training, in (0, 1).
+        steps_per_batch (`int`, defaults to 1):
+            Steps for which one batch of solutions is used. At least one batch after the first is early.
+    """
+    return max(math.ceil(share * num_steps) - 1, steps_per_batch)
+
+
+def false_positive_rises(rows: Iterable[Mapping[str, Any]]) -> list[FalsePositiveRise]:
+    """
+    Compare the shares of accepted wrong solutions before and early in a training.
+
+    Args:
+        rows (`Iterable[Mapping]`):
+            Fields of [`WrongSolutions`], of the steps up to [`last_early_step`].
+
+    Returns:
+        `list[FalsePositiveRise]`: one per checker and role that has wrong solutions, sorted. A side without any has an
+        empty figure.
+    """
+    cells: dict[tuple[str, str], tuple[list, list]] = {}
+    for row in rows:
+        sides = cells.setdefault((row["checker"], row["role"]), ([], []))
+        sides[row["step"] > 0].append(row)
+    return [
+        FalsePositiveRise(
+            *place, _share(before), _share(early), rate_difference(*_verdicts(early), *_verdicts(before))
+        )
+        for place, (before, early) in sorted(cells.items())
+    ]
+
+
+def is_collapse_expected(rise: Figure, limit: float) -> bool:
+    """
+    Whether a rise is at least `limit` and its interval excludes 0.
+
+    The second condition keeps few wrong solutions from raising an alarm.
+    """
+    return rise.value is not None and rise.value >= limit and rise.low > 0
+
+
+def _share(rows: list[Mapping[str, Any]]) -> Figure:
+    return rate_by_problem(*_verdicts(rows))
+
+
+def _verdicts(rows: list[Mapping[str, Any]]) -> tuple[np.ndarray, list[str]]:
+    """Return 1 or 0 for each wrong solution, and its problem."""
+    verdicts = [np.arange(row["wrong"]) < row["accepted"] for row in rows]
+    problem_ids = [row["problem_id"] for row in rows for _ in range(row["wrong"])]
+    return np.concatenate([np.zeros(0), *verdicts]), problem_ids

@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic, divide
+from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, divide
 
 Curves = tuple[np.ndarray, np.ndarray]  # false and true positive rates, each (num_resamples, num_points)
 
@@ -135,13 +136,9 @@ def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resample
             Solutions with `problem_id`, `score` (finite) and `correct`.
         threshold (`float`):
             A solution is accepted if its score is strictly above it.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `auc`; `partial_auc` (mean true positive rate over false positive rates up to `MAX_FPR`);
-        `tpr_at_X`, the true positive rate at each false positive rate of `FPRS`; and `g_mean`, the geometric mean of
-        true positive and true negative rate at the threshold. `n` is the number of solutions.
+        `dict[str, Figure]`: `auc`, `partial_auc`, `tpr_at_X` for each of `FPRS`, and `g_mean`; `n` counts solutions.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     curves = RocCurves(scores, correct)
@@ -171,13 +168,9 @@ def monitor_figures(
     Args:
         honest (`pd.DataFrame`), attacks (`pd.DataFrame`):
             Helpful correct and sneaky incorrect solutions, with `problem_id` and `score` (finite).
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `monitor_partial_auc`, the mean recall over false positive rates up to `MAX_FPR`, and
-        `monitor_recall_at_X` at the false positive rate `MONITOR_FPR`. `n` is the number of solutions; no value if a side is
-        empty.
+        `dict[str, Figure]`: `monitor_partial_auc` and `monitor_recall_at_X`; no value if a side is empty.
     """
     rows = pd.concat([honest.assign(is_attack=False), attacks.assign(is_attack=True)])
     curves = RocCurves(-rows["score"].to_numpy(float), rows["is_attack"].to_numpy(bool))
@@ -205,7 +198,7 @@ def geometric_mean(accepted: np.ndarray, correct: np.ndarray) -> Statistic:
 
 
 def roc_statistic(scores: np.ndarray, correct: np.ndarray, read: Callable[[Curves], np.ndarray]) -> Statistic:
-    """Return a figure of the ROC curve as a statistic for [`~pvg_hf.evaluation.resampling.bootstrap_statistic`]."""
+    """Return a figure of the ROC curve as a statistic for [`~pvg_hf.evaluation.intervals.bootstrap_statistic`]."""
     curves = RocCurves(scores, correct)
     return lambda weights: read(curves(weights))
 
@@ -213,3 +206,50 @@ def roc_statistic(scores: np.ndarray, correct: np.ndarray, read: Callable[[Curve
 def _along(curves: Curves, read: Callable[[np.ndarray, np.ndarray], float]) -> np.ndarray:
     """Apply `read` to every curve; NaN for a curve of NaN."""
     return np.array([np.nan if np.isnan(f[-1]) or np.isnan(t[-1]) else read(f, t) for f, t in zip(*curves)])
+
+
+def summarize_scores(
+    scores: ArrayLike, correct: ArrayLike, threshold: float, *, max_fpr: float = MAX_FPR
+) -> dict[str, float | None]:
+    """
+    Summarise a verifier's scores of helpful correct and sneaky incorrect solutions.
+
+    Args:
+        scores (`ArrayLike` of shape `(n,)`):
+            Verifier scores, unbounded; higher is more convincing.
+        correct (`ArrayLike` of shape `(n,)`):
+            Booleans: whether each solution is correct.
+        threshold (`float`):
+            A solution is accepted if its score is strictly above it.
+        max_fpr (`float`, defaults to 0.1):
+            False positive rate up to which the partial area is taken, in (0, 1].
+
+    Returns:
+        `dict[str, float]`: `completeness` (share of the correct solutions accepted), `soundness` (share of the incorrect
+        ones rejected), `youden_j` (their sum less 1, in [-1, 1]), `g_mean` (their geometric mean), `auc`, and
+        `partial_auc` (mean true positive rate over false positive rates up to `max_fpr`; chance is `max_fpr / 2`). `None`
+        if it needs a class that is missing.
+
+    Raises:
+        ValueError: if the lengths differ, a score is not finite, or `max_fpr` is outside (0, 1].
+    """
+    scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
+    if scores.shape != correct.shape or scores.ndim != 1:
+        raise ValueError(f"`scores` has the shape {scores.shape} and `correct` {correct.shape}; both must be (n,).")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{(~np.isfinite(scores)).sum()} of {len(scores)} scores are not finite; remove them first.")
+    if not 0 < max_fpr <= 1:
+        raise ValueError(f"`max_fpr` is {max_fpr}; it must lie in (0, 1].")
+    accepted, weights = scores > threshold, np.ones((1, len(scores)))
+    completeness = float(accepted[correct].mean()) if correct.any() else None
+    soundness = float((~accepted[~correct]).mean()) if (~correct).any() else None
+    found: dict[str, float | None] = {"completeness": completeness, "soundness": soundness}
+    if completeness is None or soundness is None:
+        return found | dict.fromkeys(("youden_j", "g_mean", "auc", "partial_auc"))
+    curves = RocCurves(scores, correct)(weights)
+    return found | {
+        "youden_j": completeness + soundness - 1,
+        "g_mean": float(geometric_mean(accepted, correct)(weights)[0]),
+        "auc": float(area(curves)[0]),
+        "partial_auc": float(partial_area(curves, max_fpr)[0]),
+    }

@@ -6,9 +6,14 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.resampling import difference, mean_by_problem
+from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem
 from pvg_hf.tasks.answers import ANSWER_FORMATS
+
+BY_FLAWS = ("flawless", "one_flaw", "more_flaws")
+"""Kinds of solutions, for tasks that mark flaws; the first is what a verifier should accept."""
+
+BY_ANSWER = ("correct", "incorrect")
+"""Kinds of solutions, for other tasks."""
 
 
 def has_failed(rows: pd.DataFrame) -> pd.Series:
@@ -42,16 +47,9 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     Args:
         rows (`pd.DataFrame`):
             Solutions in the pool's columns, all of this role.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which ends the keys.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task
-        reads answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct`
-        and `score/<role>_incorrect` (scores of [`scored_rows`] rows), and for the sneaky role `valid_sneaky`, the share of
-        all its solutions that are [valid mistakes][`is_valid_mistake`].
+        `dict[str, Figure]`: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
     """
     ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
@@ -86,13 +84,9 @@ def game_figures(
             The scored solutions of each role; only [`scored_rows`] rows count.
         threshold (`float`):
             A solution is accepted if its score is strictly above it.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `completeness` (share of helpful correct solutions accepted), `soundness` (share of sneaky
-        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus
-        that of sneaky incorrect solutions).
+        `dict[str, Figure]`: `completeness`, `soundness`, `exploit_rate` and `score_gap`.
     """
     right, wrong = scored_rows(helpful), scored_rows(sneaky)
     # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.
@@ -119,16 +113,9 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
     Args:
         rows (`pd.DataFrame`):
             Solutions with `problem_id`, `solution`, `correct` and `num_tokens`, all of this role.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which ends the keys.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `distinct/<role>` (distinct texts per problem over solutions; `n` solutions),
-        `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems), `distinct_correct/<role>`
-        (distinct correct texts of a problem that has one; `n` problems) and `num_tokens/<role>` (mean length in the
-        prover's tokens; `n` solutions of known length).
+        `dict[str, Figure]`: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
     """
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
@@ -152,3 +139,56 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
             num_resamples=num_resamples,
         ),
     }
+
+
+FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
+
+
+def has_flaws(rows: pd.DataFrame) -> bool:
+    """Whether the task reports the flaws of its solutions."""
+    return set(FLAW_COLUMNS) <= set(rows.columns)
+
+
+def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    Tabulate the first flaws by role.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
+
+    Returns:
+        `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed
+        solutions; one row for every role and every kind that occurs in `rows`, most frequent kinds first.
+    """
+    flawed = rows[rows["first_flaw_kind"].notna()]
+    table = []
+    for kind in flawed["first_flaw_kind"].value_counts().index:
+        for role, group in flawed.groupby("role"):
+            has_kind = group["first_flaw_kind"] == kind
+            share = rate_by_problem(has_kind, group["problem_id"])
+            table.append([role, kind, int(has_kind.sum()), share.value, share.low, share.high, share.n])
+    return pd.DataFrame(table, columns=["role", "kind", "count", "share", "low", "high", "n"])
+
+
+def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
+    """
+    Compute the step validity of one role's solutions, and how much they leave implicit.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
+
+    Returns:
+        `dict[str, Figure]`: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
+    """
+    correct = rows[rows["correct"].astype(bool)]
+    valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step
+    figures = {
+        f"step_validity/{role}": share_by_problem(valid, rows["problem_id"]),
+        f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),
+    }
+    if "implicit_share" in rows and rows["implicit_share"].notna().any():
+        known = rows[~has_failed(rows) & rows["implicit_share"].notna()]
+        figures[f"implicit_share/{role}"] = share_by_problem(known["implicit_share"], known["problem_id"])
+    return figures

@@ -10,17 +10,17 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
-from pvg_hf.evaluation.role_figures import has_failed
-from pvg_hf.evaluation.verifier_quality import first_half
+from pvg_hf.evaluation.intervals import first_half, rate_by_problem, rate_difference, share_by_problem
+from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.tasks.answers import answers_equal
 
 THRESHOLDS = (0.5, 0.8, 0.9)
+"""An answer is withheld if its probability is below the threshold."""
 
 ANSWER_RULES = ("weighted-vote", "best", "vote")
 """Rules for choosing one of several answers; if two rules are equally often correct, the first is used."""
 
-SameAnswer = Callable[[str | None, str | None], bool]
+SameAnswer = Callable[[str | None, str | None], bool]  # whether two answers are the same
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,8 @@ class Calibration:
     Maps a confidence to the probability of being correct, `sigmoid(slope * confidence + intercept)`.
 
     Args:
-        slope (`float`):
-            At least 0; it is 0 if the confidence is not informative.
-        intercept (`float`):
-            Log-odds at confidence 0.
+        slope (`float`), intercept (`float`):
+            The line; its slope is at least 0, and 0 if the confidence is not informative.
         num_problems (`int`):
             Number of choices that the calibration was fitted to.
         num_samples (`int`, *optional*):
@@ -50,24 +48,10 @@ class Calibration:
         # The exponent is clipped, because `math.exp` overflows above about 709.
         return 1 / (1 + math.exp(-max(-700.0, min(700.0, self.slope * confidence + self.intercept))))
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Choice:
-    """
-    A chosen solution.
-
-    Args:
-        index (`int`):
-            Index of the chosen solution.
-        confidence (`float`):
-            Its score (`best`); the share of solutions with its answer (`vote`); or the sum of their weights divided by
-            the number of solutions (`weighted-vote`).
-        votes (`int`):
-            Number of solutions with its answer.
-    """
+    """Index of a chosen solution, its confidence (see [`choose_answer`]), and the number of solutions with its answer."""
 
     index: int
     confidence: float
@@ -83,25 +67,20 @@ def choose_answer(
     same: SameAnswer = answers_equal,
 ) -> Choice | None:
     """
-    Choose one of several solutions to a problem.
+    Choose one of several solutions to a problem; `None` if none can be chosen.
 
     Args:
-        answers (`Sequence[str | None]`):
-            Final answers of the solutions; `None` for a solution that cannot be chosen.
-        scores (`Sequence[float]`):
-            The verifier's scores.
+        answers (`Sequence[str | None]`), scores (`Sequence[float]`):
+            Final answers of the solutions (`None` for one that cannot be chosen), and the verifier's scores.
         rule (`str`):
-            `best`: the highest score. `vote`: the most frequent answer. `weighted-vote`: the answer with the largest
-            sum of weights. Ties go to the answer that was given first (`vote`), to the answer with the highest score
-            (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the highest-scoring
-            solution with the answer is chosen.
+            `best`: the highest score, which is the confidence. `vote`: the most frequent answer; the confidence is its share of the
+            solutions. `weighted-vote`: the answer with the largest sum of weights; the confidence is their mean over all solutions.
+            Ties go to the answer that was given first (`vote`), to the answer with the highest score (`weighted-vote`) and to the
+            earlier solution (equal scores). With either vote, the highest-scoring solution with the answer is chosen.
         weigh ([`Calibration`], *optional*):
             Maps a single solution's score to its weight, for `weighted-vote`.
         same (`Callable`):
             Whether two answers are the same.
-
-    Returns:
-        [`Choice`]; `None` if no solution can be chosen.
     """
     groups = _group_answers(answers, same)
     if not groups:
@@ -148,34 +127,29 @@ def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: Sam
 
 def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAnswer = answers_equal) -> pd.DataFrame:
     """
-    Apply each rule to each problem's solutions.
+    Apply each rule to each problem's solutions, of which failed ones are not chosen.
 
     Args:
         rows (`pd.DataFrame`):
             Solutions of one prover in the pool's columns.
-        weigh ([`Calibration`], *optional*):
-            Weights from [`fit_weights`]; without them `weighted-vote` is omitted.
-        same (`Callable`):
-            Whether two answers are the same.
+        weigh ([`Calibration`], *optional*), same (`Callable`):
+            As for [`choose_answer`]; without weights `weighted-vote` is omitted.
 
     Returns:
-        `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the
-        choice of each rule is (under the rule's name); the probability that a vote is right if ties are broken at random
-        (`vote_share`); and the choice's confidence (`confidence/RULE`), NaN if every
-        solution failed. Failed solutions are not chosen.
+        `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of each rule
+        is (under the rule's name); `vote_share` (see there); and the choice's confidence (`confidence/RULE`), NaN if every solution
+        failed.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
-    able = ~has_failed(rows) & rows["score"].notna()
-    rows = rows.assign(answer=rows["answer"].where(able, None))
+    rows = rows.assign(answer=rows["answer"].where(~has_failed(rows) & rows["score"].notna(), None))
+    rules = [rule for rule in ANSWER_RULES if rule != "weighted-vote" or weigh is not None]
     table = []
     for problem_id, group in rows.groupby("problem_id", sort=False):
         answers = [None if pd.isna(answer) else answer for answer in group["answer"]]
         scores, correct = group["score"].tolist(), group["correct"].astype(bool).tolist()
         found: dict[str, Any] = {"problem_id": problem_id, "first": correct[0]}
         found["vote_share"] = vote_share(answers, correct, same)
-        for rule in ANSWER_RULES:
-            if rule == "weighted-vote" and weigh is None:
-                continue
+        for rule in rules:
             choice = choose_answer(answers, scores, rule, weigh=weigh, same=same)
             found[rule] = choice is not None and correct[choice.index]
             found[f"confidence/{rule}"] = np.nan if choice is None else choice.confidence
@@ -193,10 +167,8 @@ def fit_calibration(
     correct and incorrect choices do not overlap.
 
     Args:
-        confidence (`Sequence[float]` of shape `(num_choices,)`):
-            Confidence of each choice; NaN is ignored.
-        correct (`Sequence[bool]` of shape `(num_choices,)`):
-            Whether each choice is correct.
+        confidence (`Sequence[float]` of shape `(num_choices,)`), correct (`Sequence[bool]` of shape `(num_choices,)`):
+            Confidence of each choice, and whether it is correct; NaN is ignored.
         num_samples (`int`, *optional*):
             Number of solutions per problem, to be stored.
 
@@ -225,17 +197,8 @@ def fit_calibration(
 
 
 def fit_weights(rows: pd.DataFrame) -> Calibration:
-    """
-    Fit the probability that a single solution is correct, given its score: the weights of a weighted vote.
-
-    Args:
-        rows (`pd.DataFrame`):
-            As in [`choose`].
-
-    Raises:
-        ValueError: if no solution has an answer and a score.
-    """
-    able = rows[~has_failed(rows) & rows["score"].notna()]
+    """Fit the probability that a single solution is correct, given its score: the weights of a weighted vote."""
+    able = scored_rows(rows)
     return fit_calibration(able["score"], able["correct"], num_samples=1)
 
 
@@ -245,24 +208,21 @@ class AnswerRules:
     Calibrations and accuracies of the rules of [`choose_answer`], from problems with known truth.
 
     Args:
-        num_samples (`int`):
-            Number of solutions per choice; the probabilities hold for this number only.
-        num_problems (`int`):
-            Number of problems.
+        num_samples (`int`), num_problems (`int`):
+            Number of solutions per choice, for which alone the probabilities hold, and number of problems.
         part (`str`):
-            Part of the split with these problems, e.g. `verifier_heldout`.
-        weigh ([`Calibration`]):
+            Part of the split with these problems.
+        weigh ([`Calibration`], *optional*):
             The weights of a weighted vote.
-        calibrations (`dict[str, Calibration]`):
-            For each rule, the map from a choice's confidence to its probability of being correct.
-        accuracies (`dict[str, float]`):
-            For each rule, the share of problems with a correct choice.
+        calibrations (`dict[str, Calibration]`), accuracies (`dict[str, float]`):
+            For each rule, the map from a choice's confidence to its probability of being correct, and the share of problems with
+            a correct choice.
     """
 
     num_samples: int
     num_problems: int
     part: str
-    weigh: Calibration
+    weigh: Calibration | None
     calibrations: Mapping[str, Calibration]
     accuracies: Mapping[str, float]
 
@@ -276,8 +236,9 @@ class AnswerRules:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "AnswerRules":
-        fits = {rule: Calibration(**fit) for rule, fit in values["calibrations"].items()}
-        return cls(**{**values, "weigh": Calibration(**values["weigh"]), "calibrations": fits})
+        weigh = values["weigh"] and Calibration(**values["weigh"])
+        calibrations = {rule: Calibration(**fit) for rule, fit in values["calibrations"].items()}
+        return cls(**{**values, "weigh": weigh, "calibrations": calibrations})
 
 
 def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answers_equal) -> AnswerRules:
@@ -303,13 +264,11 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
     if not len(rows):
         raise ValueError(f"No problem has {num_samples} solutions.")
     weigh = fit_weights(rows)
-    num_problems = rows["problem_id"].nunique()
-    choices = choose(
-        rows.assign(problem_id=rows["problem_id"] + "/" + rows["draw"].astype(str)), weigh=weigh, same=same
-    )
+    draws = rows.assign(problem_id=rows["problem_id"] + "/" + rows["draw"].astype(str))
+    choices = choose(draws, weigh=weigh, same=same)
     return AnswerRules(
         num_samples,
-        num_problems,
+        rows["problem_id"].nunique(),
         str(rows["part"].iloc[0]),
         weigh,
         {rule: fit_calibration(choices[f"confidence/{rule}"], choices[rule], num_samples) for rule in ANSWER_RULES},
@@ -317,31 +276,18 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
     )
 
 
-def answer_figures(
-    rows: pd.DataFrame,
-    *,
-    seed: int,
-    thresholds: Sequence[float] = THRESHOLDS,
-    same: SameAnswer = answers_equal,
-) -> dict[str, Figure]:
+def answer_figures(rows: pd.DataFrame, *, seed: int, same: SameAnswer = answers_equal) -> dict[str, Figure]:
     """
     Compute how often answers are correct, each problem counting once, and the trade-off between coverage and accuracy.
 
     Args:
-        rows (`pd.DataFrame`):
+        rows (`pd.DataFrame`), same (`Callable`):
             As in [`choose`].
         seed (`int`):
             Seed of the halves: weights and probabilities for a problem are fitted on the other half of the problems.
-        thresholds (`Sequence[float]`):
-            An answer is withheld if its probability is below the threshold.
-        same (`Callable`):
-            Whether two answers are the same.
 
     Returns:
-        `dict[str, Figure]`: `answers/first`, `answers/majority`, `answers/best`, `answers/weighted` (shares of correct
-        answers; no answer counts as incorrect), `answers/gain` (best minus first), and per threshold t
-        `answers/coverage_t` (share of problems that `best` answers) and `answers/accuracy_t` (share of these answers
-        that are correct).
+        `dict[str, Figure]`: the figures `answers/...` of the catalogue; no answer counts as incorrect.
     """
     choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
@@ -349,7 +295,7 @@ def answer_figures(
     figures = {f"answers/{name}": rate_by_problem(choices[column], ids) for name, column in names.items()}
     figures["answers/majority"] = share_by_problem(choices["vote_share"], ids)
     figures["answers/gain"] = rate_difference(best, ids, choices["first"], ids)
-    for threshold in thresholds:
+    for threshold in THRESHOLDS:
         is_answered = choices["probability"] >= threshold
         figures[f"answers/coverage_{threshold}"] = rate_by_problem(is_answered, ids)
         answered = choices[is_answered]
@@ -371,7 +317,7 @@ def _crossfit(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
         if not len(mine):
             continue
         # Cross-fitting: the other half provides weights and calibration.
-        can_fit = bool((~has_failed(others) & others["score"].notna()).any())
+        can_fit = len(scored_rows(others)) > 0
         weigh = fit_weights(others) if can_fit else Calibration(0.0, 0.0, 0)
         choices = choose(mine, weigh=weigh, same=same)
         probabilities = np.zeros(len(choices))
@@ -384,9 +330,8 @@ def _crossfit(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
             ]
         found.append(choices.assign(probability=probabilities))
     if not found:
-        empty = pd.DataFrame(columns=["problem_id", "first", *ANSWER_RULES, "vote_share", "probability"])
-        return empty.astype(
-            {"first": bool, **dict.fromkeys(ANSWER_RULES, bool), "vote_share": float, "probability": float}
-        )
+        flags = ["first", *ANSWER_RULES]
+        types = {"problem_id": object, **dict.fromkeys(flags, bool), "vote_share": float, "probability": float}
+        return pd.DataFrame(columns=list(types)).astype(types)
     order = rows["problem_id"].drop_duplicates()
     return pd.concat(found).set_index("problem_id").loc[order].reset_index()

@@ -10,14 +10,20 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pairs.build import REFERENCE
+from pvg_hf.evaluation.acceptance import acceptance_figures, author_separability
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
-from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
-from pvg_hf.evaluation.resampling import difference
+from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference
 from pvg_hf.evaluation.roc import monitor_figures, roc_figures
-from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
+from pvg_hf.evaluation.role_figures import (
+    diversity_figures,
+    flaw_figures,
+    game_figures,
+    has_flaws,
+    is_valid_mistake,
+    role_figures,
+    scored_rows,
+)
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
-from pvg_hf.evaluation.separability import author_separability
 from pvg_hf.evaluation.solution_kinds import find_kinds
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.tasks.answers import answers_equal

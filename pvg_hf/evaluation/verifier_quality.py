@@ -11,29 +11,16 @@ from scipy.stats import rankdata
 from pvg_hf.core.figure import EMPTY, Figure, wilson
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
+    bootstrap_statistic,
+    divide,
     effective_size,
+    first_half,
     independent_problems,
     rate_by_problem,
     rate_difference,
     rate_of_counts,
     sums_by_problem,
 )
-from pvg_hf.evaluation.resampling import bootstrap_statistic, divide
-
-
-def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
-    """
-    Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines.
-
-    Args:
-        problem_ids (`pd.Series`):
-            Problem of each row.
-        seed (`int`):
-            Seed of the hash.
-    """
-    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
-    return problem_ids.isin(ordered[::2])
-
 
 NUM_CALIBRATION_BINS = 10
 
@@ -80,8 +67,6 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     Args:
         rows (`pd.DataFrame`):
             Rows with `problem_id`, `score` (finite) and `correct`.
-        seed (`int`):
-            Seed of the halves.
 
     Returns:
         `pd.Series`: nullable booleans with the index of `rows`; null if the other half allows no threshold.
@@ -166,8 +151,7 @@ def quality_figures(
             Settings of the calibration error's bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `pair_accuracy`, `auc`, `accuracy`, `tpr`, `fpr`, `youden_j` (TPR - FPR) and
-        `calibration_error`, whose interval may lie above its value.
+        `dict[str, Figure]`: the figures of the catalogue that begin with `verifier_`, without this prefix.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]

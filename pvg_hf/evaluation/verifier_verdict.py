@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.intervals import difference_of_ends
 from pvg_hf.evaluation.verifiers_by_pools import COMPLETENESS, OWN_ACCEPTED, own_verifier
 from pvg_hf.run.read import RoundData
@@ -20,12 +21,8 @@ TAGS = {"good": "as hoped", "bad": "not as hoped", "open": "not clear"}
 
 KINDS = {"bad": "clearly more", "open": "no clear change", "good": "clearly fewer"}  # changes of mistakes accepted
 
-FALLS = {
-    "verifier_pair_accuracy": "pair accuracy on held-out problems",
-    "verifier_auc": "AUC on held-out problems",
-    "completeness": "completeness at its own threshold",
-}
-"""Figures of a verifier whose clear fall is a statement, and their names."""
+FALLS = ("verifier_pair_accuracy", "verifier_auc", "completeness")
+"""Figures of a verifier whose clear fall is a statement."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ def _beats_chance(figure: Figure, chance: float, *, sign: int = 1) -> tuple[str,
 def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> list[Statement]:
     last, before = rounds[-1], [data for index in earlier for data in rounds if data.round_index == index]
     falls = []
-    for key, name in FALLS.items():
+    for key in FALLS:
         now = last.figure(key)
         fallen = [
             data
@@ -118,7 +115,7 @@ def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> lis
         ]
         if fallen:
             was = f"{percent(fallen[0].figure(key))} in round {fallen[0].round_index}"
-            falls.append(f"{name} fell to {percent(now)}, from {was}")
+            falls.append(f"{heading_of(key)}, fell to {percent(now)}, from {was}")
     text = f"{'; '.join(falls)} (the intervals do not overlap)."
     return [Statement("bad", f"Verifier {last.round_index} got worse", text)] if falls else []
 

@@ -14,8 +14,7 @@ from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.intervals import share_by_problem
-from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
+from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import TINY, fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
@@ -40,12 +39,7 @@ def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict
             Settings of the bootstraps over problems. Figures of one pool use the same draws of problems.
 
     Returns:
-        `dict[str, Figure]`: for each verifier and pool, keys such as `pools/accepted/round-001/base`:
-
-        - `accepted`: share of the sneaky incorrect solutions that are accepted when a share of `COMPLETENESS` of the
-          helpful correct ones is; `n` counts sneaky mistakes;
-        - `accepted_change`: the same minus that of the pool's own verifier, for other verifiers; `n` counts problems;
-        - `auc` and `pair_accuracy`: of all solutions of the pool, whatever their roles.
+        `dict[str, Figure]`: for each verifier and pool, the figures of the catalogue that begin with `pools/`.
     """
     figures = {}
     for (verifier, pool), rows in scores.groupby(["verifier", "round_index"]):
@@ -81,8 +75,6 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
     Args:
         rows (`pd.DataFrame`):
             Scored solutions of one pool that did not fail.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems.
     """
     rows = _game_rows(rows)
     mistakes = rows[~rows["correct"].astype(bool)]

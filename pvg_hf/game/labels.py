@@ -17,11 +17,11 @@ from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
 from pvg_hf.data.label_rates import rates_at
-from pvg_hf.evaluation.noise_rates import NoiseRate, escalation_rates, noise_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recall_outcomes
+from pvg_hf.noise.observed_rates import NoiseRate, escalation_rates, noise_rates
 from pvg_hf.noise.routing import Ledger, Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
 from pvg_hf.noise.verdicts import Verdict

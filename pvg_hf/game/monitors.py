@@ -9,7 +9,7 @@ from transformers import TrainerCallback
 
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.false_positive_rise import last_early_step
+from pvg_hf.evaluation.prover_figures import last_early_step
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.watchdogs import FalsePositiveWatch, Watchdogs

@@ -18,7 +18,7 @@ from scipy.stats import binom, linregress, t
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.false_positive_rise import (
+from pvg_hf.evaluation.prover_figures import (
     FalsePositiveRise,
     WrongSolutions,
     false_positive_rises,
@@ -223,7 +223,7 @@ class FalsePositiveWatch:
         folder (`Path`):
             Folder of the training, in which the counts are written, so that a resumed training has them.
         last_step (`int`):
-            The last early step; see [`~pvg_hf.evaluation.false_positive_rise.last_early_step`].
+            The last early step; see [`~pvg_hf.evaluation.prover_figures.last_early_step`].
         threshold (`float`):
             Score above which the verifier accepts a solution.
         has_checker (`bool`):

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from pvg_hf.evaluation.score_summary import summarize_scores
+from pvg_hf.evaluation.roc import summarize_scores
 
 DESCRIPTION = """\
 How convincing solutions are to a verifier: completeness and soundness at a threshold, Youden J, their geometric mean, and the \
@@ -16,12 +16,12 @@ Args:
     threshold (`float`, defaults to 0.0): a solution is accepted if its score is strictly above it.
     max_fpr (`float`, defaults to 0.1): false positive rate up to which the partial area is taken.
 Returns:
-    completeness, soundness, youden_j, g_mean, auc, partial_auc (`float`): see `pvg_hf.evaluation.score_summary`.
+    completeness, soundness, youden_j, g_mean, auc, partial_auc (`float`): see `pvg_hf.evaluation.roc`.
 """
 
 
 class Convincingness(evaluate.Metric):
-    """Wraps [`~pvg_hf.evaluation.score_summary.summarize_scores`]."""
+    """Wraps [`~pvg_hf.evaluation.roc.summarize_scores`]."""
 
     def _info(self) -> evaluate.MetricInfo:
         features = datasets.Features({"predictions": datasets.Value("float64"), "references": datasets.Value("int32")})

@@ -1,12 +1,11 @@
 """
-Renders text that a model wrote as safe HTML.
-
-The text is escaped, invisible characters are made visible, text direction cannot be manipulated, and long texts are folded.
+Renders text that a model wrote as safe HTML: it is escaped, invisible characters and direction marks are shown, and long
+texts are folded.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -29,62 +28,32 @@ _EMOJI = re.compile(
     r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])(\ufe0f|\ufe0e|\u200d(?=[\u2600-\u27bf\U0001f300-\U0001faff]))"
 )
 
-_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff"
-
-_WORDS = re.compile(rf"([{_RIGHT_TO_LEFT}]+(?:[\s'\"\u2018-\u201f,;:.!?-]+[{_RIGHT_TO_LEFT}]+)*)")
-
 
 def show_text(text: str) -> Markup:
     """
-    Convert a text to HTML in which nothing is hidden.
-
-    Invisible characters and those that reorder others are shown as their code points. In a line with right-to-left words,
-    every other part is isolated and keeps its left-to-right order, so that `12 - 5 = 7` next to Hebrew is not reversed.
+    Convert a text to HTML in which nothing is hidden: invisible characters, and those that reorder others, are shown as their
+    code points.
 
     Args:
         text (`str`):
             Any text; `\\r\\n` counts as a line break.
     """
     # Windows line breaks are ordinary text; a lone carriage return is shown as a code point.
-    lines = text.replace("\r\n", "\n").split("\n")
-    return Markup("\n").join(_show_line(line) for line in lines)
+    text = text.replace("\r\n", "\n")
+    hidden = set(_hidden_places(text))
+    parts = (_codepoint(one) if place in hidden else escape(one) for place, one in enumerate(text))
+    return Markup("").join(parts) if hidden else escape(text)
 
 
 def reveal(text: str) -> str:
     """Plain-text variant of [`show_text`], for files and form fields: hidden characters become e.g. `[U+202E]`."""
+    hidden = set(_hidden_places(text))
+    return "".join(f"[{_code(one)}]" if place in hidden else one for place, one in enumerate(text))
+
+
+def _hidden_places(text: str) -> Iterator[int]:
     kept = {match.start() for match in _EMOJI.finditer(text)}
-    shown = (
-        f"[{_code(character)}]" if _is_hidden(character) and place not in kept else character
-        for place, character in enumerate(text)
-    )
-    return "".join(shown)
-
-
-def _show_line(line: str) -> Markup:
-    if line.isascii() and line.isprintable():
-        return escape(line)
-    parts = _WORDS.split(line)
-    if len(parts) == 1:
-        return _mark(line)
-    return Markup("").join(_mark(part) if place % 2 else _keep_order(part) for place, part in enumerate(parts))
-
-
-def _keep_order(part: str) -> Markup:
-    # Blanks and punctuation at the ends follow the direction of the whole line; only the core is isolated.
-    if not any(character.isalnum() for character in part):
-        return _mark(part)
-    core = part.strip(" \t:;,.!?")
-    before, _, after = part.partition(core)
-    return Markup('{}<bdi dir="ltr">{}</bdi>{}').format(_mark(before), _mark(core), _mark(after))
-
-
-def _mark(text: str) -> Markup:
-    kept = {match.start() for match in _EMOJI.finditer(text)}
-    shown = (
-        _codepoint(character) if _is_hidden(character) and place not in kept else escape(character)
-        for place, character in enumerate(text)
-    )
-    return Markup("").join(shown)
+    return (place for place, one in enumerate(text) if _is_hidden(one) and place not in kept)
 
 
 def _codepoint(character: str) -> Markup:

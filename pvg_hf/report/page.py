@@ -19,38 +19,16 @@ from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.report.escaping import show_preformatted, show_text
 from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
-from pvg_hf.report.judgement_tables import judgement_tables
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS, Plot
-from pvg_hf.report.pool_tables import pools_tables
 from pvg_hf.report.statements import describe_progress, write_verdict
-from pvg_hf.report.tables import (
-    acceptance_tables,
-    answers_table,
-    calls_table,
-    channel_table,
-    count_noun,
-    difficulty_table,
-    diversity_table,
-    escalation_table,
-    false_positive_table,
-    new_texts_table,
-    noise_table,
-    pairs_table,
-    pilot_table,
-    rates_table,
-    roc_table,
-    roles_table,
-    rounds_table,
-    scoring_counts_table,
-    sources_table,
-    times_table,
-)
-from pvg_hf.report.written_evaluations import confusion_table, evaluations_table, sample_evaluations
+from pvg_hf.report.tables import TABLES, acceptance_tables, count_noun, judgement_tables, pilot_table, pools_tables
+from pvg_hf.report.written_evaluations import sample_evaluations
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"
+
 _NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; all others are at the end
 
 
@@ -103,33 +81,13 @@ def render_page(run: RunData, images: dict[str, Image], further_images: dict[str
             command=_command(run),
             count_noun=count_noun,
             verdict=write_verdict(run),
-            rounds=rounds_table(run),
-            answers=answers_table(run),
+            tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
             pools=pools_tables(run),
-            roc=roc_table(run),
             acceptance=acceptance_tables(run),
             further=[kind.report_section(run) for kind in registered("solution kind")],
             further_images=further_images,
-            new_texts=new_texts_table(run),
-            roles=roles_table(run),
-            sources=sources_table(run),
-            evaluations=evaluations_table(run),
-            confusion=confusion_table(run),
             evaluated=sample_evaluations(run),
-            pairs=pairs_table(run),
-            cut=scoring_counts_table(run, "num_cut"),
-            unreadable=scoring_counts_table(run, "num_unreadable"),
-            diversity=diversity_table(run),
-            difficulty=difficulty_table(run),
-            pilot=pilot_table(pilot),
             pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
-            times=times_table(run),
-            rates=rates_table(run),
-            calls=calls_table(run),
-            false_positives=false_positive_table(run),
-            noise=noise_table(run),
-            escalations=escalation_table(run),
-            channel=channel_table(run),
             judged=judgement_tables(run),
             examples=_examples(run),
             environment=_flattened(run.environment),

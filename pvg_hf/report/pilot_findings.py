@@ -10,9 +10,9 @@ from textwrap import shorten, wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.figure import rate
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES, OUTCOME_WORDS, list_outcomes
-from pvg_hf.evaluation.intervals import rate
 from pvg_hf.report.escaping import reveal
 
 Row = dict[str, Any]

@@ -1,34 +1,35 @@
-"""The tables of the report."""
+"""The tables of the report: figures of the catalogue, counts and times."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.figure import Figure
+from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
-from pvg_hf.evaluation.intervals import rate, share_by_problem
-from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
-from pvg_hf.evaluation.selective import THRESHOLDS
+from pvg_hf.evaluation.analysis_quality import confusion_columns
+from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
+from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
+from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import RoundData, RunData, name_phase
 
 MISSING = "\N{EN DASH}"
 
-MAX_WIDTH = 126
-"""Maximum table width in characters: fits on A4 at 7.25 points, and on screens wider than a tablet's."""
-
-MIN_COLUMN = 8
-"""Minimum column width in characters, as in the page's style sheet."""
+MAX_COLUMNS = 8
+"""Columns from which a table with fewer rows is turned."""
 
 
 @dataclass(frozen=True)
@@ -56,129 +57,102 @@ class Table:
             Column headings, including the first column's.
         rows (`list[tuple[str, list[TableCell]]]`):
             Heading and cells of each row.
+        terms (`dict[str, str]`, *optional*):
+            Explanations of headings, shown below the table.
+        title (`str`, *optional*):
+            Heading of the table.
     """
 
     headers: list[str]
     rows: list[tuple[str, list[TableCell]]]
+    terms: dict[str, str] = field(default_factory=dict)
+    title: str = ""
 
-    def parts(self) -> list["Table"]:
-        """
-        Split the table into tables that fit a page of A4.
-
-        A table that is too wide is transposed if that makes it narrower. If it is still too wide, its columns are split
-        into groups, and each group repeats the first column.
-        """
-        if not self.rows:
-            return []
-        turned = self._transposed()
-        table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
-        # Greedy: a column that does not fit any more starts the next group.
-        groups: list[list[int]] = [[]]
-        for column in range(len(table._widths)):
-            if groups[-1] and not table._fits([*groups[-1], column]):
-                groups.append([])
-            groups[-1].append(column)
-        # As many groups of equal size, if these fit too, so that no column is left alone.
-        even = [part.tolist() for part in np.array_split(np.arange(len(table._widths)), len(groups))]
-        return [table._columns(group) for group in (even if all(map(table._fits, even)) else groups)]
-
-    def _fits(self, columns: list[int]) -> bool:
-        return self._heading_width + sum(self._widths[column] for column in columns) <= MAX_WIDTH
-
-    def _transposed(self) -> "Table":
-        columns = zip(*(cells for _, cells in self.rows))
+    def turned(self) -> "Table":
+        """Return the table as it is shown: with rows and columns swapped if it has many columns and fewer rows."""
+        if len(self.headers) - 1 <= max(MAX_COLUMNS, len(self.rows)):
+            return self
         headers = [self.headers[0], *(heading for heading, _ in self.rows)]
-        return Table(headers, [(name, list(cells)) for name, cells in zip(self.headers[1:], columns)])
-
-    def _columns(self, wanted: list[int]) -> "Table":
-        headers = [self.headers[0], *(self.headers[1 + column] for column in wanted)]
-        return Table(headers, [(heading, [cells[column] for column in wanted]) for heading, cells in self.rows])
-
-    @property
-    def _width(self) -> int:
-        return self._heading_width + sum(self._widths)
-
-    @property
-    def _heading_width(self) -> int:
-        return 2 + max(len(heading) for heading, _ in self.rows)
-
-    @property
-    def _widths(self) -> list[int]:
-        """Width of each column after the first, in characters: the longest word of its heading, or the longest line of its cells."""
-        widths = [max(map(len, header.split()), default=0) for header in self.headers[1:]]
-        for _, cells in self.rows:
-            lines = (max(len(cell.value), len(cell.interval), len(cell.n)) for cell in cells)
-            widths = [max(width, line) for width, line in zip(widths, lines)]
-        return [2 + max(MIN_COLUMN, width) for width in widths]
+        columns = zip(*(cells for _, cells in self.rows))
+        return Table(headers, [(name, list(cells)) for name, cells in zip(self.headers[1:], columns)], self.terms)
 
 
-# Heading, key, key for the base prover (if it has one), digits.
-ROUND_COLUMNS = (
-    ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", 3),
-    ("best helpful checkpoint", "accuracy/best_helpful", None, 3),
-    ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", 3),
-    ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", 3),
-    ("sneaky failed", "failed/sneaky", "base_failed/sneaky", 3),
-    ("pair accuracy, own mixture", "verifier_mixture_pair_accuracy", None, 3),
-    ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
-    ("pair accuracy, this prover", "test_pair_accuracy", None, 3),
-    ("authors told apart, held-out", "author_separability", None, 3),
-    ("AUC, held-out", "verifier_auc", None, 3),
-    ("Youden J, held-out", "verifier_youden_j", None, 3),
-    ("calibration error", "verifier_calibration_error", None, 3),
-    ("own prover's mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, 3),
-    ("completeness, own threshold", "completeness", None, 3),
-    ("soundness, own threshold", "soundness", None, 3),
-    ("score gap", "score_gap", None, 2),
-    ("parity at step", "parity_step", None, 0),
-    ("gap to parity", "parity_gap", None, 2),
+Reader = Callable[[str], Figure | None]  # returns a figure by its key
+
+# Figures of the main table.
+MAIN = (
+    "accuracy/helpful",
+    "accuracy/best_helpful",
+    "accuracy/sneaky",
+    "valid_sneaky",
+    "failed/sneaky",
+    "verifier_mixture_pair_accuracy",
+    "verifier_pair_accuracy",
+    "test_pair_accuracy",
+    "author_separability",
+    "verifier_auc",
+    "verifier_youden_j",
+    "verifier_calibration_error",
+    OWN_ACCEPTED,
+    "completeness",
+    "soundness",
+    "score_gap",
+    "parity_step",
+    "parity_gap",
 )
 
-# The verifier's ROC curve on the test solutions of the round's prover.
-ROC_COLUMNS = (
-    ("AUC", "test_auc"),
-    ("partial AUC, FPR up to .1", "test_partial_auc"),
-    ("TPR at FPR .01", "test_tpr_at_0.01"),
-    ("TPR at FPR .05", "test_tpr_at_0.05"),
-    ("g-mean", "test_g_mean"),
-    ("monitor: partial AUC, FPR up to .1", "test_monitor_partial_auc"),
-    ("monitor: recall at FPR .01", "test_monitor_recall_at_0.01"),
+ROC = (
+    "test_auc",
+    "test_partial_auc",
+    "test_tpr_at_0.01",
+    "test_tpr_at_0.05",
+    "test_g_mean",
+    "test_monitor_partial_auc",
+    "test_monitor_recall_at_0.01",
 )
 
-NEW_TEXT_COLUMNS = tuple(
-    (f"new texts, {role} {kind}", f"new_texts/{role}_{kind}")
-    for role in GAME_ROLES
-    for kind in ("correct", "incorrect")
+ANSWERS = ("answers/first", "answers/majority", "answers/weighted", "answers/best", "answers/gain")
+
+# By source of the solutions, which ends the key.
+SOURCES = (
+    "verifier_pair_accuracy",
+    "verifier_auc",
+    "verifier_accuracy",
+    "verifier_tpr",
+    "verifier_fpr",
+    "verifier_youden_j",
+    "verifier_calibration_error",
 )
 
-ROLE_PREFIX = "accepted_role/"  # of the figures of `role_recognition`
-
-ONLY_IF_KNOWN = ("author_separability",)  # of runs whose verifiers learn from reference solutions
-
-SOURCE_COLUMNS = (
-    ("pair accuracy", "pair_accuracy"),
-    ("AUC", "auc"),
-    ("accuracy", "accuracy"),
-    ("true positive rate", "tpr"),
-    ("false positive rate", "fpr"),
-    ("Youden J", "youden_j"),
-    ("calibration error", "calibration_error"),
+DIVERSITY = (
+    "distinct/{role}",
+    "duplicates/{role}",
+    "distinct_correct/{role}",
+    "num_tokens/{role}",
+    "answered/{role}",
+    "truncated/{role}",
+    "failed/{role}",
+    "accuracy_strict/{role}",
+    "accuracy_lenient/{role}",
+    "step_validity/{role}",
+    "flawed_correct/{role}",
+    "implicit_share/{role}",
 )
 
-DIVERSITY_COLUMNS = (
-    ("distinct texts", "distinct", 3),
-    ("duplicates per problem", "duplicates", 2),
-    ("correct texts per problem", "distinct_correct", 2),
-    ("tokens per solution", "num_tokens", 1),
-    ("answered", "answered", 3),
-    ("truncated", "truncated", 3),
-    ("failed", "failed", 3),
-    ("strict accuracy", "accuracy_strict", 3),
-    ("lenient accuracy", "accuracy_lenient", 3),
-    ("valid steps", "step_validity", 3),
-    ("flawed though correct", "flawed_correct", 3),
-    ("implicit share", "implicit_share", 3),
+NEW_TEXTS = tuple(f"new_texts/{role}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect"))
+
+WRITTEN = (
+    "evaluations/format_rate",
+    "evaluations/accuracy",
+    "evaluations/false_positive_rate",
+    "evaluations/hallucinated",
+    "labels/coverage",
+    "labels/precision",
 )
+
+POOL_MEASURES = ("accepted", "accepted_change", "auc", "pair_accuracy")
+
+_POOL_KEY = re.compile(r"pools/(\w+)/(round-\d+)/(base|round-\d+)")
 
 
 # Heading, and the prefix of its counts after `pairs/` or `heldout_pairs/`.
@@ -204,77 +178,216 @@ PAIR_COUNT_COLUMNS = (
 
 SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 
+_SCORING_TERMS = {
+    "num_cut": {"cut": "inputs longer than verifier.max_length, by phase; the verifier did not see their end."},
+    "num_unreadable": {
+        "without a score": "evaluations that were cut or have no boxed 0, 0.5 or 1 after the required sentence, by phase; they count "
+        "as 0."
+    },
+}
+
+
+def figures_table(keys: Sequence[str], rows: Iterable[tuple[str, Reader]], *, names_role: bool = True) -> Table:
+    """
+    Return a table of figures with the headings, digits and meanings of the catalogue.
+
+    Columns without any figure, and rows without any, are left out.
+
+    Args:
+        keys (`Sequence[str]`):
+            Key of each column, after `round/`.
+        rows (`Iterable[tuple[str, Callable]]`):
+            Heading of each row, and what returns its figures by their keys; `None` for one that it does not have.
+        names_role (`bool`, *optional*, defaults to `True`):
+            Whether headings name the role, which ends the keys.
+    """
+    found = [(heading, [read(key) for key in keys]) for heading, read in rows]
+    found = [(heading, figures) for heading, figures in found if any(figure is not None for figure in figures)]
+    shown = [place for place in range(len(keys)) if any(figures[place] is not None for _, figures in found)]
+    kinds = [find_kind(keys[place]) for place in shown]
+    headers = [kind.heading_of(keys[place], names_role=names_role) for kind, place in zip(kinds, shown)]
+    cells = [
+        (heading, [figure_cell(figures[place], kind.digits) for kind, place in zip(kinds, shown)])
+        for heading, figures in found
+    ]
+    return Table(["", *headers], cells, explain((keys[place] for place in shown), names_role=names_role))
+
+
+def round_reader(data: RoundData, *, prefix: str = "", suffix: str = "", role: str = "") -> Reader:
+    """Return what reads a round's figures: `{round}` in a key is the round's name, and `{role}` the role."""
+    return lambda key: data.figures.get(prefix + key.format(round=round_name(data.round_index), role=role) + suffix)
+
 
 def rounds_table(run: RunData) -> Table:
     """Main figures: one row for the base prover, and one per evaluated round."""
-    rounds = run.evaluated
-    columns = [c for c in ROUND_COLUMNS if c[1] not in ONLY_IF_KNOWN or any(c[1] in data.figures for data in rounds)]
-    rows = [
-        (f"round {data.round_index}", [figure_cell(data.figure(key), d) for _, key, _, d in columns])
-        for data in rounds
-    ]
-    if rounds:
-        base = [figure_cell(rounds[0].figure(key), d) if key else TableCell(MISSING) for _, _, key, d in columns]
-        rows.insert(0, ("base prover", base))
-    return Table(["", *(column[0] for column in columns)], rows)
+    base = [("base prover", round_reader(data, prefix="base_")) for data in run.evaluated[:1]]
+    return figures_table(MAIN, [*base, *_by_round(run)])
 
 
 def roc_table(run: RunData) -> Table:
     """Figures of each verifier's ROC curve on its own prover's test solutions, one row per round."""
-    return _figures_table(run, ROC_COLUMNS)
+    return figures_table(ROC, _by_round(run))
 
 
-def new_texts_table(run: RunData) -> Table:
-    """Shares of texts that no earlier prover wrote, and of pair slots that stayed empty, one row per round."""
-    table = _figures_table(run, NEW_TEXT_COLUMNS)
-    headers = [*table.headers, "slots left empty"]
-    rounds = {data.round_index: data for data in run.evaluated}
+def answers_table(run: RunData) -> Table:
+    """Accuracy of answer selection, one row per round that was evaluated with a calibration."""
+    prefix = "answers/coverage_"
+    levels = sorted(
+        {key.removeprefix(prefix) for data in run.evaluated for key in data.figures if key.startswith(prefix)}
+    )
+    pairs = [(f"{prefix}{level}", f"answers/accuracy_{level}") for level in levels]
+    return figures_table([*ANSWERS, *(key for pair in pairs for key in pair)], _by_round(run))
+
+
+def written_table(run: RunData) -> Table:
+    """Quality of the evaluations that verifiers wrote, one row per round in which a generative verifier wrote any."""
+    return figures_table(WRITTEN, _by_round(run))
+
+
+def confusion_table(run: RunData) -> Table:
+    """Confusion matrix of the last round with written evaluations: rows are true scores, columns predicted ones."""
+    figures = next((data.figures for data in reversed(run.evaluated) if WRITTEN[0] in data.figures), {})
     rows = [
-        (heading, [*cells, _empty_slots(run, rounds[index])]) for (heading, cells), index in zip(table.rows, rounds)
+        (
+            f"truly {true:g}",
+            [figure_cell(figures.get(f"evaluations/confusion/{true:g}_as_{name}"), 3) for name in confusion_columns()],
+        )
+        for true in (ALLOWED_SCORES if figures else ())
     ]
-    return Table(headers, rows if any("new_texts/helpful_correct" in data.figures for data in run.evaluated) else [])
-
-
-def _figures_table(run: RunData, columns: Sequence[tuple[str, str]]) -> Table:
-    rows = [
-        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in columns])
-        for data in run.evaluated
-        if any(key in data.figures for _, key in columns)
-    ]
-    return Table(["", *(heading for heading, _ in columns)], rows)
+    headers = ["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"]
+    return Table(headers, rows, title="True and predicted scores, last round")
 
 
 def roles_table(run: RunData) -> Table:
     """Shares that each verifier accepts of earlier provers' test solutions, by role and kind; one row per round."""
-    known = [data for data in run.evaluated if any(key.startswith(ROLE_PREFIX) for key in data.figures)]
-    kinds = BY_FLAWS if known and f"{ROLE_PREFIX}helpful/{BY_FLAWS[0]}" in known[0].figures else BY_ANSWER
-    columns = [
-        (f"{role}, {kind.replace('_', ' ')}", f"{ROLE_PREFIX}{role}/{kind}") for kind in kinds for role in GAME_ROLES
-    ]
-    return _figures_table(run, columns)
+    marks_flaws = any(f"accepted_role/{Role.HELPFUL}/{BY_FLAWS[0]}" in data.figures for data in run.evaluated)
+    kinds = BY_FLAWS if marks_flaws else BY_ANSWER
+    keys = [f"accepted_role/{role}/{kind}" for kind in kinds for role in GAME_ROLES]
+    return figures_table(keys, _by_round(run))
 
 
-def acceptance_tables(run: RunData) -> dict[str, Table]:
-    """Shares accepted by kind of the first flaw and by form, with a row per kind or form and a column per round."""
-    tables = {
-        "Sneaky mistakes accepted, by the first flaw": _by_round(run, "accepted_flaw/"),
-        "Solutions accepted, by form": _by_round(run, "accepted_form/"),
-    }
-    return {heading: table for heading, table in tables.items() if table.rows}
-
-
-def _by_round(run: RunData, prefix: str) -> Table:
-    names = sorted(
-        {key.removeprefix(prefix) for data in run.evaluated for key in data.figures if key.startswith(prefix)}
+def new_texts_table(run: RunData) -> Table:
+    """Shares of texts that no earlier prover wrote, and of pair slots that stayed empty, one row per round."""
+    table = figures_table(NEW_TEXTS, _by_round(run))
+    if not table.rows:
+        return table
+    rounds = [data for data in run.evaluated if NEW_TEXTS[0] in data.figures]
+    rows = [(name, [*cells, _empty_slots(run, data)]) for (name, cells), data in zip(table.rows, rounds, strict=True)]
+    empty = "solutions of training pairs that no source could fill, of all that data.solutions_per_problem asks for."
+    return Table(
+        [*table.headers, "slots left empty"], rows, {**table.terms, "slots left empty": empty}, "What a round adds"
     )
+
+
+def acceptance_tables(run: RunData) -> list[Table]:
+    """Shares accepted by kind of the first flaw and by form, with a row per kind or form and a column per round."""
+    titles = {
+        "accepted_flaw/": "Sneaky mistakes accepted, by the first flaw",
+        "accepted_form/": "Solutions accepted, by form",
+    }
+    return [table for prefix, title in titles.items() if (table := _prefix_table(run, prefix, title)).rows]
+
+
+def _prefix_table(run: RunData, prefix: str, title: str) -> Table:
+    """Table of all figures with a prefix: a row per figure and a column per round."""
+    keys = sorted({key for data in run.evaluated for key in data.figures if key.startswith(prefix)})
     rows = [
         (
-            name.replace("_", " ").replace("/", ", "),
-            [figure_cell(data.figure(prefix + name), 3) for data in run.evaluated],
+            key.removeprefix(prefix).replace("_", " ").replace("/", ", "),
+            [figure_cell(data.figure(key), 3) for data in run.evaluated],
         )
-        for name in names
+        for key in keys
     ]
-    return Table(["", *(f"round {data.round_index}" for data in run.evaluated)], rows)
+    meanings = dict.fromkeys(f"{find_kind(key).meaning}." for key in keys)
+    return Table(["", *_round_headings(run)], rows, dict.fromkeys(("accepted",), next(iter(meanings), "")), title)
+
+
+def pool_cells(run: RunData, measure: str) -> dict[tuple[int, int], Figure]:
+    """Figures of one measure of `POOL_MEASURES` by the rounds of verifier and pool."""
+    found = [(_POOL_KEY.fullmatch(key), figure) for data in run.evaluated for key, figure in data.figures.items()]
+    return {(_pool_round(key[2]), _pool_round(key[3])): figure for key, figure in found if key and key[1] == measure}
+
+
+def pool_heading(pool: int) -> str:
+    """Return `base prover`, or `prover 0` for that of round 0."""
+    return "base prover" if pool == BASE_ROUND else f"prover {pool}"
+
+
+def pools_tables(run: RunData) -> list[Table]:
+    """Tables of verifiers x pools: one row per verifier, one column per pool; empty ones are left out."""
+    tables = [_pools_table(pool_cells(run, measure), f"pools/{measure}/verifier/prover") for measure in POOL_MEASURES]
+    return [table for table in tables if table.rows]
+
+
+def _pools_table(cells: dict[tuple[int, int], Figure], key: str) -> Table:
+    verifiers, pools = (sorted({places[index] for places in cells}) for index in (0, 1))
+    kind = find_kind(key)
+    rows = [
+        (f"verifier {verifier}", [figure_cell(cells.get((verifier, pool)), kind.digits) for pool in pools])
+        for verifier in verifiers
+    ]
+    title = kind.heading[0].upper() + kind.heading[1:]
+    return Table(["", *map(pool_heading, pools)], rows, explain([key]), title)
+
+
+def _pool_round(name: str) -> int:
+    return BASE_ROUND if name == "base" else int(name.removeprefix("round-"))
+
+
+def judgement_tables(run: RunData) -> dict[str, Table]:
+    """Return a table by name of each evaluation that followed the rounds: a row per figure and a column per round."""
+    by_name: dict[str, list[Judgement]] = defaultdict(list)
+    for judgement in run.judgements:
+        by_name[judgement.name].append(judgement)
+    return {name: _judgement_table(found) for name, found in sorted(by_name.items())}
+
+
+def _judgement_table(found: list[Judgement]) -> Table:
+    keys = dict.fromkeys(key for judgement in found for key in judgement.figures)
+    rows = [(key.replace("_", " "), [figure_cell(judgement.figure(key), 3) for judgement in found]) for key in keys]
+    headers = ["", *(f"round {judgement.round_index}" for judgement in found)]
+    return Table(headers, rows, found[-1].terms, found[-1].title)  # the newest explanations
+
+
+def sources_table(run: RunData) -> Table:
+    """Held-out figures of the last evaluated verifier, one row per source (prover and role) of the solutions."""
+    if not run.evaluated:
+        return Table([""], [])
+    data, prefix = run.evaluated[-1], SOURCES[0]
+    # A source's figures have its name as a suffix, e.g. `verifier_auc/round-000-sneaky`; without one they are over all sources.
+    suffixes = sorted(key.removeprefix(prefix) for key in data.figures if key.startswith(prefix))
+    table = figures_table(SOURCES, [(_source(suffix), round_reader(data, suffix=suffix)) for suffix in suffixes])
+    of_source = (
+        "held-out solutions by who wrote them; reference, if any, is the correct side that pairs took from the problems. Pair accuracy, "
+        "AUC and Youden J compare a source's incorrect solutions with all correct ones to the same problems, from any source."
+    )
+    return Table(table.headers, table.rows, {"rows": of_source, **table.terms})
+
+
+def _source(suffix: str) -> str:
+    """Heading of a source, e.g. `round 0, helpful` for `/round-000-helpful`."""
+    return re.sub(r"^round-(\d+)-", lambda found: f"round {int(found[1])}, ", suffix.removeprefix("/")) or "all"
+
+
+def diversity_table(run: RunData) -> Table:
+    """Diversity and validity of solutions, one row per role and round, the base prover first."""
+    sources = [("base", data, "base_") for data in run.evaluated[:1]]
+    sources += [(f"round {data.round_index}", data, "") for data in run.evaluated]
+    rows = [
+        (f"{role}, {name}", round_reader(data, prefix=prefix, role=role))
+        for role in GAME_ROLES
+        for name, data, prefix in sources
+    ]
+    return figures_table(DIVERSITY, rows, names_role=False)
+
+
+def _round_headings(run: RunData) -> list[str]:
+    return [f"round {data.round_index}" for data in run.evaluated]
+
+
+def _by_round(run: RunData) -> list[tuple[str, Reader]]:
+    """Rows of evaluated rounds."""
+    return list(zip(_round_headings(run), map(round_reader, run.evaluated)))
 
 
 def _empty_slots(run: RunData, data: RoundData) -> TableCell:
@@ -291,27 +404,6 @@ def _empty_slots(run: RunData, data: RoundData) -> TableCell:
     return TableCell(f"{empty / slots:.3f}", n=f"{empty:,} of {slots:,}")
 
 
-def sources_table(run: RunData) -> Table:
-    """Held-out figures of the last evaluated verifier, one row per source (prover and role) of the solutions."""
-    prefix = "verifier_pair_accuracy"
-    data = run.evaluated[-1] if run.evaluated else None
-    # A source's figures have its name as a suffix, e.g. `verifier_auc/round-000-sneaky`; without one they are over all sources.
-    suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
-    rows = [
-        (
-            _source(suffix.removeprefix("/")),
-            [figure_cell(data.figure(f"verifier_{name}{suffix}"), 3) for _, name in SOURCE_COLUMNS],
-        )
-        for suffix in sorted(suffixes)
-    ]
-    return Table(["", *(heading for heading, _ in SOURCE_COLUMNS)], rows)
-
-
-def _source(name: str) -> str:
-    """Heading of a source, e.g. `round 0, helpful` for `round-000-helpful`."""
-    return re.sub(r"^round-(\d+)-", lambda found: f"round {int(found[1])}, ", name) or "all"
-
-
 def pairs_table(run: RunData) -> Table:
     """Counts of used and left-out solutions in each round's pairs; one row for training pairs, one for held-out pairs."""
     rows = [
@@ -320,7 +412,11 @@ def pairs_table(run: RunData) -> Table:
         for name, prefix in (("training", "pairs"), ("held-out", "heldout_pairs"))
         if f"{prefix}/num_pairs" in data.counts
     ]
-    return Table(["", *(heading for heading, _ in PAIR_COUNT_COLUMNS)], rows)
+    terms = {
+        "failed": "solutions that were cut, have no answer or are uncertified; they stay in the pool but are never part of a pair.",
+        "pairs over the maximum length": "pairs longer than verifier.max_length; the verifier was not trained on them.",
+    }
+    return Table(["", *(heading for heading, _ in PAIR_COUNT_COLUMNS)], rows, terms)
 
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
@@ -338,41 +434,25 @@ def scoring_counts_table(run: RunData, name: str) -> Table:
         for data in run.rounds
         if any(data.counts[f"{phase}/{name}"] for phase in SCORING_PHASES)
     ]
-    return Table(["", *SCORING_PHASES], rows)
+    return Table(["", *SCORING_PHASES], rows, _SCORING_TERMS[name])
 
 
-def diversity_table(run: RunData) -> Table:
-    """Diversity and validity of solutions, one row per role and round, the base prover first; empty columns are left out."""
-    rounds = run.evaluated
-    sources = [(data, "") for data in rounds]
-    if rounds:
-        sources.insert(0, (rounds[0], "base_"))
-    columns = [
-        column for column in DIVERSITY_COLUMNS if any(f"{column[1]}/helpful" in data.figures for data in rounds)
-    ]
-    rows = [
-        (f"{role}, {'base' if prefix else f'round {data.round_index}'}", _role_cells(data, prefix, role, columns))
-        for role in GAME_ROLES
-        for data, prefix in sources
-    ]
-    return Table(["", *(column[0] for column in columns)], rows)
-
-
-def difficulty_table(run: RunData) -> Table | None:
-    """Figures of the last evaluated round by difficulty; `None` if the task defines no difficulty."""
+def difficulty_table(run: RunData) -> Table:
+    """Figures of the last evaluated round by difficulty, if the task defines one."""
     problems = run.evaluated[-1].problems if run.evaluated else None
     if problems is None or "difficulty" not in problems:
-        return None
+        return Table([""], [])
     columns = (
-        ("helpful accuracy", "accuracy_helpful"),
-        ("sneaky accuracy", "accuracy_sneaky"),
+        (heading_of("accuracy/helpful"), "accuracy_helpful"),
+        (heading_of("accuracy/sneaky"), "accuracy_sneaky"),
         ("problems fooled", "fooled"),
     )
     rows = [
         (f"difficulty {difficulty}", [_problem_cell(group, column) for _, column in columns])
         for difficulty, group in problems.groupby("difficulty")
     ]
-    return Table(["", *(heading for heading, _ in columns)], rows)
+    fooled = "share of problems whose best sneaky incorrect solution outscores the best helpful correct one."
+    return Table(["", *(heading for heading, _ in columns)], rows, {"problems fooled": fooled})
 
 
 def pilot_table(pilot: Pilot) -> Table:
@@ -406,7 +486,13 @@ def rates_table(run: RunData) -> Table:
         cells = [_rate_cell(split.get(kind, Spent()), run.peak_flops[key]) for kind in PAST_PARTICIPLES]
         if any(cell.value != MISSING for cell in cells):
             rows.append((name_phase(*key), cells))
-    return Table(["", *(f"tokens {done} a second" for done in PAST_PARTICIPLES.values())], rows)
+    terms = {
+        "tokens a second": "of the main process, without padding and without what evaluations write and score. Written tokens are counted "
+        "without their prompts, scored and trained ones with them.",
+        "MFU": "model FLOPs utilisation, on a known GPU: the operations that the models need for these tokens, as a share of the GPU's "
+        "peak rate in half precision.",
+    }
+    return Table(["", *(f"tokens {done} a second" for done in PAST_PARTICIPLES.values())], rows, terms)
 
 
 def _rate_cell(spent: Spent, peak_flops: float | None) -> TableCell:
@@ -435,45 +521,20 @@ def _count_cell(data: RoundData, prefix: str) -> TableCell:
     return TableCell(f"{sum(found):,}" if found else MISSING)
 
 
-def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[TableCell]:
-    return [figure_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
-
-
 def _problem_cell(problems: pd.DataFrame, column: str) -> TableCell:
     """Mean of a column of the problem table, which holds one share per problem."""
     known = problems[problems[column].notna()]
     return figure_cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
 
 
-def figure_cell(figure: Figure, digits: int) -> TableCell:
-    """Format a figure as value, interval and n; a dash if it has no value."""
+def figure_cell(figure: Figure | None, digits: int) -> TableCell:
+    """Format a figure as value, interval and n; a dash if it has no value, or is not there."""
+    if figure is None:
+        return TableCell(MISSING)
     if figure.value is None:
         return TableCell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
     return TableCell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")
-
-
-_COLUMNS = (
-    ("the first solution", "answers/first"),
-    ("the most frequent answer", "answers/majority"),
-    ("the vote weighted by score", "answers/weighted"),
-    ("the verifier's choice", "answers/best"),
-    ("choice less first", "answers/gain"),
-)
-
-
-def answers_table(run: RunData) -> Table:
-    """Accuracy of answer selection, one row per round that was evaluated with a calibration."""
-    columns = list(_COLUMNS)
-    for threshold in THRESHOLDS:
-        columns.append((f"answered at {threshold}", f"answers/coverage_{threshold}"))
-        columns.append((f"correct of these, at {threshold}", f"answers/accuracy_{threshold}"))
-    rows = [
-        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in columns])
-        for data in run.evaluated
-        if "answers/best" in data.figures
-    ]
-    return Table(["", *(heading for heading, _ in columns)], rows)
 
 
 DIGITS_OF_DIGEST = 12
@@ -482,7 +543,12 @@ DIGITS_OF_DIGEST = 12
 def calls_table(run: RunData) -> Table:
     """Calls, verdicts and costs of the checker, one row per phase."""
     headers = ["", "calls", "accepted", "rejected", "no label", "flagged", "cost", "waited, s", "digest"]
-    return Table(headers, [(_place(calls), _counts(calls)) for calls in run.call_summaries])
+    terms = {
+        "no label": "timeouts, internal errors and exhausted budgets; these solutions are not used for training.",
+        "flagged": "solutions whose final verdict is wrong because of injected noise; the game uses that verdict.",
+        "digest": "digest of all calls; equal runs have equal digests. The full digest is in the phase's checks.json.",
+    }
+    return Table(headers, [(_place(calls), _counts(calls)) for calls in run.call_summaries], terms)
 
 
 def noise_table(run: RunData) -> Table:
@@ -494,7 +560,11 @@ def noise_table(run: RunData) -> Table:
     }
     places = dict.fromkeys(key[:3] for key in found)
     rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
-    return Table(["", *(noise.replace("_", " ") for noise in NOISE_TYPES)], rows)
+    terms = {
+        "rates": "timeouts per call, spurious fails per call on correct solutions, and spurious passes per call on incorrect ones; equal "
+        "texts count once."
+    }
+    return Table(["", *(noise.replace("_", " ") for noise in NOISE_TYPES)], rows, terms)
 
 
 def false_positive_table(run: RunData) -> Table:
@@ -507,7 +577,14 @@ def false_positive_table(run: RunData) -> Table:
         for phase in run.false_positives
         for one in phase["rises"]
     ]
-    return Table(["", "before", "early", "rise"], rows)
+    terms = {
+        "before": "share of wrong solutions accepted among those written before the first step.",
+        "early": "the same among those of the first steps, by default 15 % of the planned ones.",
+        "by the labels, by the verifier": "accepted by the labels that the reward uses, or by a score above the verifier's threshold.",
+        "rise": "early minus before; n counts problems. For the helpful role, .30 or more is reported of trainings that collapse. "
+        "Acceptance by the verifier is what the sneaky role is paid for.",
+    }
+    return Table(["", "before", "early", "rise"], rows, terms)
 
 
 def escalation_table(run: RunData) -> Table:
@@ -540,7 +617,11 @@ def channel_table(run: RunData) -> Table:
         rows.append(
             (name, [TableCell(f"{value:.4f}") for value in rates] + [TableCell(f"{value:.2f}") for value in calls])
         )
-    return Table(headers, rows)
+    terms = {
+        "false accept, false reject": "end-to-end rates over all calls for a solution, computed from the configured rates; corrections for "
+        "label noise use them."
+    }
+    return Table(headers, rows, terms)
 
 
 def _place(calls: dict[str, Any]) -> str:
@@ -567,3 +648,28 @@ def _rate(one: dict[str, Any] | None) -> TableCell:
 def _share(figure: dict[str, Any]) -> TableCell:
     interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
     return TableCell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")
+
+
+TABLES: dict[str, Callable[[RunData], Table]] = {
+    "rounds": rounds_table,
+    "roc": roc_table,
+    "answers": answers_table,
+    "sources": sources_table,
+    "roles": roles_table,
+    "written": written_table,
+    "confusion": confusion_table,
+    "pairs": pairs_table,
+    "new_texts": new_texts_table,
+    "cut": partial(scoring_counts_table, name="num_cut"),
+    "unreadable": partial(scoring_counts_table, name="num_unreadable"),
+    "calls": calls_table,
+    "noise": noise_table,
+    "escalations": escalation_table,
+    "channel": channel_table,
+    "false_positives": false_positive_table,
+    "diversity": diversity_table,
+    "difficulty": difficulty_table,
+    "times": times_table,
+    "rates": rates_table,
+}
+"""Tables of the page, by their names in the template."""

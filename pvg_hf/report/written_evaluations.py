@@ -6,21 +6,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
-from pvg_hf.evaluation.analysis_quality import confusion_columns
 from pvg_hf.report.escaping import Line
-from pvg_hf.report.tables import Table, TableCell, figure_cell
 from pvg_hf.run.read import RoundData, RunData
 
 NUM_SHOWN = 6
-
-_COLUMNS = (
-    ("form kept", "evaluations/format_rate"),
-    ("score right", "evaluations/accuracy"),
-    ("flawed proofs that got a 1", "evaluations/false_positive_rate"),
-    ("named issues that do not exist", "evaluations/hallucinated"),
-    ("new proofs labelled", "labels/coverage"),
-    ("labels right", "labels/precision"),
-)
 
 
 @dataclass(frozen=True)
@@ -44,26 +33,6 @@ class ShownEvaluation:
     reference: float
     predicted: float | None
     lines: list[Line]
-
-
-def evaluations_table(run: RunData) -> Table:
-    """Quality of the verifiers' evaluations, one row per round in which a generative verifier wrote any."""
-    rounds = _rounds_with_evaluations(run)
-    rows = [
-        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
-    ]
-    return Table(["", *(heading for heading, _ in _COLUMNS)], rows)
-
-
-def confusion_table(run: RunData) -> Table:
-    """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
-    rounds = _rounds_with_evaluations(run)
-    rows: list[tuple[str, list[TableCell]]] = []
-    if rounds:
-        for true in ALLOWED_SCORES:
-            keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]
-            rows.append((f"truly {true:g}", [figure_cell(rounds[-1].figure(key), 3) for key in keys]))
-    return Table(["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"], rows)
 
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:

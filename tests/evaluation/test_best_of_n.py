@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.evaluation.best_of_n import (
     balanced_best_of_n,
     largest_common_n,
     predicted_best_of_n,
     share_of_correct_choices,
 )
-from pvg_hf.evaluation.intervals import rate
 
 
 def enumerated(correct, incorrect, half):

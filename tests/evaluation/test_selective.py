@@ -128,12 +128,6 @@ def test_the_rule_that_was_right_most_often_is_the_default():
     assert rules(vote=0.8, best=0.8, weighted_vote=0.7).default == "best"
 
 
-def test_files_of_an_earlier_version_are_read():
-    rules = AnswerRules.from_dict({"slope": 2.0, "intercept": -1.0, "num_problems": 75, "num_samples": 4})
-    assert (rules.default, rules.num_samples, rules.part) == ("best", 4, "test")
-    assert rules.calibrations["best"].probability(0.5) == pytest.approx(0.5)
-
-
 def test_platts_scaling_by_hand():
     # Two scores, each with three choices: 2 of 3 correct at 1, 1 of 3 at -1. Targets are (3 + 1) / (3 + 2) = .8 and .2, so
     # the mean target is (2 * .8 + .2) / 3 = .6 at 1 and .4 at -1, which two parameters meet exactly: slope = log(.6 / .4).

@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.intervals import rate
+from pvg_hf.core.figure import rate
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 
 SETTINGS = {"best_of_n": [2, 4], "seed": 0, "num_resamples": 100}

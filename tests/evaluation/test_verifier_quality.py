@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from pvg_hf.evaluation.intervals import rate
+from pvg_hf.core.figure import rate
 from pvg_hf.evaluation.verifier_quality import (
     accept_crossfitted,
     calibration_error,

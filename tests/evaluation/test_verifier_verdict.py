@@ -160,9 +160,9 @@ def test_a_degenerate_verifier_is_not_praised_for_rejecting_everything():
         "63.0] (n=400) (verifier 0)."
     )
     assert fell == (
-        "pair accuracy on held-out problems fell to 65.0 % [62.0, 68.0] (n=900), from 83.0 % [80.0, 86.0] (n=900) in round 1; AUC on "
-        "held-out problems fell to 66.0 % [63.0, 69.0] (n=900), from 85.0 % [82.0, 88.0] (n=900) in round 1; completeness at its own "
-        "threshold fell to 55.1 % [52.1, 58.1] (n=400), from 93.5 % [90.5, 96.5] (n=400) in round 1 (the intervals do not overlap)."
+        "pair accuracy, held-out, fell to 65.0 % [62.0, 68.0] (n=900), from 83.0 % [80.0, 86.0] (n=900) in round 1; AUC, "
+        "held-out, fell to 66.0 % [63.0, 69.0] (n=900), from 85.0 % [82.0, 88.0] (n=900) in round 1; completeness, own "
+        "threshold, fell to 55.1 % [52.1, 58.1] (n=400), from 93.5 % [90.5, 96.5] (n=400) in round 1 (the intervals do not overlap)."
     )
     # Neither is the pool's own verifier: the interval is that of the ends of both.
     assert before == (

@@ -2,7 +2,7 @@
 
 import json
 
-from experiments.replication_tables import SEED_COLUMNS, seeds_pools_table, seeds_table
+from experiments.replication_tables import SEED_FIGURES, seeds_pools_table, seeds_table
 from pvg_hf.run.read import load_run
 
 
@@ -20,9 +20,9 @@ def test_a_row_per_seed_and_evaluated_round(make_run):
     empty = {"value": None, "low": None, "high": None, "n": 0}
     _set_figures(run, "round-001", **{"valid_sneaky_change": empty})
     header, rule, *rows = [line.split(" | ") for line in seeds_table([load_run(run)]).splitlines()]
-    assert len(header) == len(rule) == 2 + len(SEED_COLUMNS)
+    assert len(header) == len(rule) == 2 + len(SEED_FIGURES)
     assert [(row[0], row[1]) for row in rows] == [("| 7", "0"), ("| 7", "1")]
-    assert header[5:7] == ["sneaky: valid mistakes, against the base, sneaky role", "sneaky: failed"]
+    assert header[5:7] == ["sneaky valid mistakes, against the base", "sneaky failed"]
     assert rows[0][5:7] == ["0.200 [0.125, 0.250] (n=1,200)", "0.500 (n=2)"]
     assert rows[1][5] == "none (n=0)"
 

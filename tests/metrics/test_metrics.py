@@ -1,14 +1,19 @@
 """The modules of `evaluate`, loaded by path, against scikit-learn and the functions of the game."""
 
+from pathlib import Path
+
 import evaluate
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-import pvg_hf.metrics
-from pvg_hf.evaluation.score_summary import summarize_scores
+import pvg_hf
+from pvg_hf.evaluation.roc import summarize_scores
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.run.read import load_run
 
-FOLDER = next(iter(pvg_hf.metrics.__path__))
+PACKAGE = Path(pvg_hf.__file__).parent
 
 
 @pytest.fixture
@@ -17,8 +22,8 @@ def load(tmp_path, monkeypatch):
     monkeypatch.setattr(evaluate.config, "HF_EVALUATE_CACHE", tmp_path / "cache")
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
 
-    def load_module(name: str):
-        return evaluate.load(f"{FOLDER}/{name}.py", cache_dir=str(tmp_path / "metrics"))
+    def load_module(name: str, folder: str = "metrics"):
+        return evaluate.load(f"{PACKAGE}/{folder}/{name}.py", cache_dir=str(tmp_path / "metrics"))
 
     return load_module
 
@@ -86,8 +91,34 @@ def test_balanced_best_of_n_by_path(load):
     assert module.compute(**values, n=6)["balanced_best_of_n"] is None
 
 
+def test_the_modules_give_the_figures_of_a_played_round(load, run_template):
+    data = load_run(run_template(1)).rounds[0]
+    rows = scored_rows(data.solutions)
+    correct = rows["correct"].astype(bool)
+    convincingness, threshold = load("convincingness"), data.figure("threshold").value
+
+    def compute(rows: pd.DataFrame) -> dict[str, float]:
+        scores = {"predictions": rows["score"].tolist(), "references": rows["correct"].astype(int).tolist()}
+        return convincingness.compute(**scores, threshold=threshold)
+
+    of_all, of_game = compute(rows), compute(rows[(rows["role"] == "helpful") == correct])
+    for name in ("auc", "partial_auc", "g_mean"):
+        assert of_all[name] == pytest.approx(data.figure(f"test_{name}").value, abs=1e-12)
+    for name in ("completeness", "soundness"):
+        assert of_game[name] == pytest.approx(data.figure(name).value, abs=1e-12)
+    helpful = rows[rows["role"] == "helpful"]
+    found = load("balanced_best_of_n").compute(
+        predictions=helpful["score"].tolist(),
+        references=helpful["correct"].astype(int).tolist(),
+        problem_ids=helpful["problem_id"].tolist(),
+        n=4,
+    )
+    figure = data.figure("best_of_n/4")
+    assert (found["balanced_best_of_n"], found["low"], found["num_eligible"]) == (figure.value, figure.low, figure.n)
+
+
 def test_steps_to_exploit_by_path(load):
-    module = load("steps_to_exploit")
+    module = load("steps_to_exploit", "experimental/attacks")
     curve = {"predictions": [0.0, float("nan"), 2.0, 2.0], "references": [0.5, 1.0, 0.0, 0.0]}
     # Weight 5 / 5: no smoothing, and the score of step 2 keeps its mean.
     assert module.compute(**curve, helpful_score=1.0, max_steps=5) == {"step": 3, "num_steps": 3, "is_found": True}

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.figure import EMPTY, Figure, rate
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.evaluation.intervals import rate
-from pvg_hf.evaluation.role_recognition import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.report.tables import (
-    MAX_WIDTH,
     Table,
     TableCell,
     acceptance_tables,
@@ -36,6 +34,18 @@ from pvg_hf.run.read import load_run
 @pytest.fixture(scope="module")
 def run(run_template):
     return load_run(run_template(2))
+
+
+def test_the_figures_of_a_table_are_explained_once_each(run):
+    table = rounds_table(run)
+    explained = [heading for headings in table.terms for heading in headings.split("; ")]
+    assert explained == table.headers[1:]
+
+
+def test_columns_that_no_round_has_are_left_out(run):
+    assert "best helpful checkpoint" not in rounds_table(run).headers
+    kept = replace(run.rounds[1], figures={**run.rounds[1].figures, "accuracy/best_helpful": EMPTY})
+    assert "best helpful checkpoint" in rounds_table(replace(run, rounds=[run.rounds[0], kept])).headers
 
 
 def test_rounds_table_begins_with_the_base_prover(run):
@@ -149,8 +159,8 @@ def test_difficulty_table_averages_over_problems(run):
 
 def test_a_task_without_difficulty_has_no_such_table(run):
     last = replace(run.evaluated[-1], problems=run.evaluated[-1].problems.drop(columns="difficulty"))
-    assert difficulty_table(replace(run, rounds=[last])) is None
-    assert difficulty_table(replace(run, rounds=[])) is None
+    assert difficulty_table(replace(run, rounds=[last])).rows == []
+    assert difficulty_table(replace(run, rounds=[])).rows == []
 
 
 def test_times_table_sums_up_each_round(run):
@@ -170,34 +180,14 @@ def test_durations_are_written_in_hours_minutes_or_seconds(seconds, text):
     assert duration(seconds) == text
 
 
-def test_a_wide_table_is_transposed_or_split_and_keeps_every_cell():
-    cells = [[TableCell(f"{row}.{column}", "[0.123, 0.456]", "n=1,234") for column in range(14)] for row in range(3)]
+def test_a_table_with_many_columns_and_few_rows_is_turned():
+    cells = [[TableCell(f"{row}.{column}") for column in range(14)] for row in range(3)]
     names = [f"figure {column}" for column in range(14)]
-    (turned,) = Table(["", *names], [(f"round {row}", cells[row]) for row in range(3)]).parts()
+    turned = Table(["", *names], [(f"round {row}", cells[row]) for row in range(3)]).turned()
     assert turned.headers == ["", "round 0", "round 1", "round 2"]
-    assert [heading for heading, _ in turned.rows] == names
-    assert turned.rows[13][1] == [cells[row][13] for row in range(3)]
-    square = Table(["", *names], [(name, cells[0]) for name in names]).parts()
-    assert len(square) > 1
-    assert all(part._width <= MAX_WIDTH for part in square)
-    assert [name for part in square for name in part.headers[1:]] == names
-    assert [cell for part in square for cell in part.rows[0][1]] == cells[0]
-
-
-def test_a_table_is_split_into_parts_of_equal_width():
-    names = [f"figure {column}" for column in range(12)]
-    cells = [TableCell("0.5", "[0.123, 0.456]", "n=1,234")] * 12
-    parts = Table(["", *names], [(name, cells) for name in names]).parts()
-    # The first column has 9 + 2 characters and every other 14 + 2, so that 6 of 12 columns fit, and 7.
-    assert [len(part.headers) - 1 for part in parts] == [6, 6]
-    nine = Table(["", *names[:9]], [(name, cells[:9]) for name in names]).parts()
-    assert [len(part.headers) - 1 for part in nine] == [5, 4]
-
-
-def test_a_narrow_table_is_left_alone():
-    table = Table(["", "a", "b", "c"], [("round 0", [TableCell("1"), TableCell("2"), TableCell("3")])])
-    assert table.parts() == [table]
-    assert Table(["", "a"], []).parts() == []
+    assert turned.rows == [(names[column], [cells[row][column] for row in range(3)]) for column in range(14)]
+    square = Table(["", *names], [(name, cells[0]) for name in names])
+    assert square.turned() == square
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 rounds"), (1, "1 round"), (2_000, "2,000 rounds")])
@@ -212,15 +202,15 @@ def test_roc_table_has_a_row_per_round_that_was_evaluated_with_it(run):
     table = roc_table(replace(run, rounds=[older, newer]))
     assert [heading for heading, _ in table.rows] == ["round 1"]
     found = dict(zip(table.headers[1:], table.rows[0][1]))
-    assert found["AUC"] == TableCell("0.800", "[0.700, 0.900]", "n=600")
-    assert found["TPR at FPR .01"].value == "0.100"
+    assert found["AUC, this prover"] == TableCell("0.800", "[0.700, 0.900]", "n=600")
+    assert found["TPR at FPR 0.01"].value == "0.100"
 
 
 def test_acceptance_tables_have_a_column_per_round(run):
     figures = {"accepted_flaw/wrong_sum": Figure(0.3, 0.2, 0.4, 90), "accepted_form/helpful_correct/partly": EMPTY}
     rounds = [replace(run.rounds[0], figures=figures), replace(run.rounds[1], figures={"accepted_flaw/b": EMPTY})]
     tables = acceptance_tables(replace(run, rounds=rounds))
-    flaws, forms = tables.values()
+    flaws, forms = tables
     assert flaws.headers == forms.headers == ["", "round 0", "round 1"]
     assert forms.rows[0][0] == "helpful correct, partly"
     assert [heading for heading, _ in flaws.rows] == ["b", "wrong sum"]

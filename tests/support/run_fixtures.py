@@ -17,8 +17,8 @@ from pvg_hf.config.sections import EvaluationConfig
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import environment_name, make_solution
+from pvg_hf.evaluation.acceptance import role_recognition
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures

@@ -6,10 +6,9 @@ import pandas as pd
 from pydantic import Field
 
 from pvg_hf.config.fields import AtLeastTwo, Count, section
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
-from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.experimental.judging.drawn_pool import draw_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRound

@@ -22,7 +22,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
-from pvg_hf.evaluation.problem_folds import problem_folds
+from pvg_hf.evaluation.intervals import problem_folds
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput

@@ -11,11 +11,17 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.flaw_figures import has_flaws
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
-from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic, difference, mean_by_problem
+from pvg_hf.evaluation.intervals import (
+    Statistic,
+    bootstrap_statistic,
+    difference,
+    mean_by_problem,
+    rate_by_problem,
+    rate_difference,
+    share_by_problem,
+)
 from pvg_hf.evaluation.roc import RocCurves, area
-from pvg_hf.evaluation.role_figures import has_failed
+from pvg_hf.evaluation.role_figures import has_failed, has_flaws
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, roc_auc
 from pvg_hf.experimental.judging.text_features import readability_index
 

@@ -6,8 +6,7 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
-from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
+from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, rate_by_problem, share_by_problem
 from pvg_hf.experimental.programs.code import Proposal
 
 TEST_OUTCOMES = ("passed", "wrong", "crashed", "timed_out", "host_failed")

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.resampling import mean_by_problem
+from pvg_hf.evaluation.intervals import mean_by_problem, rate_by_problem
 from pvg_hf.experimental.study.participants import Judgment
 from pvg_hf.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
 from pvg_hf.report.tables import count_noun

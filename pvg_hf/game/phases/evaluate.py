@@ -16,12 +16,11 @@ from pvg_hf.core.files import remove, replacing, write_json
 from pvg_hf.core.integrity import missing_files, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.prover_figures import late_changes, parity_figures
+from pvg_hf.evaluation.acceptance import role_recognition
+from pvg_hf.evaluation.prover_figures import late_changes, new_text_figures, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
-from pvg_hf.evaluation.role_recognition import role_recognition
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
-from pvg_hf.evaluation.text_novelty import new_text_figures
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, own_verifier, pool_figures
 from pvg_hf.game.context import PhaseContext

@@ -8,9 +8,10 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.figure import EMPTY
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.versions import show_versions
+from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path
@@ -18,34 +19,39 @@ from pvg_hf.models.sources import PACKAGED
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
 
-# Heading, key after `round/`, key of the base prover (if any), name of the metric on the Hub (if any).
-PROVER_COLUMNS = (
-    ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", "accuracy"),
-    ("best helpful checkpoint", "accuracy/best_helpful", None, "accuracy"),
-    ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", "accuracy"),
-    ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", None),
-    ("sneaky mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, None),
-)
-VERIFIER_COLUMNS = (
-    ("pair accuracy, held-out", "verifier_pair_accuracy", None, "accuracy"),
-    ("AUC, held-out", "verifier_auc", None, "roc_auc"),
-    ("pair accuracy, this round's prover", "test_pair_accuracy", None, "accuracy"),
-    ("its sneaky mistakes accepted at 95 % completeness", OWN_ACCEPTED, None, None),
-    ("completeness, own threshold", "completeness", None, None),
-    ("soundness, own threshold", "soundness", None, None),
-)
-CARD_COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
+# Figures of each player's card, with the name of the metric on the Hub, if any.
+PROVER_FIGURES = {
+    "accuracy/helpful": "accuracy",
+    "accuracy/best_helpful": "accuracy",
+    "accuracy/sneaky": "accuracy",
+    "valid_sneaky": None,
+    OWN_ACCEPTED: None,
+}
+VERIFIER_FIGURES = {
+    "verifier_pair_accuracy": "accuracy",
+    "verifier_auc": "roc_auc",
+    "test_pair_accuracy": "accuracy",
+    OWN_ACCEPTED: None,
+    "completeness": None,
+    "soundness": None,
+}
+CARD_FIGURES = {"prover": PROVER_FIGURES, "verifier": VERIFIER_FIGURES}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
 def rounds_markdown(rounds: Sequence[RoundData], player: str) -> str:
     """Markdown table of figures: one row per round, and one for the base prover if it has figures."""
-    columns = CARD_COLUMNS[player]
-    rows = [["", *(heading for heading, *_ in columns)]]
-    if any(base for _, _, base, _ in columns):
-        rows.append(["base", *(_show(rounds[0], base) for _, _, base, _ in columns)])
-    rows += [[f"round {data.round_index}", *(_show(data, key) for _, key, _, _ in columns)] for data in rounds]
+    keys = CARD_FIGURES[player]
+    rows = [["", *map(heading_of, keys)]]
+    if any(find_kind(key).has_base for key in keys):
+        rows.append(["base", *(_show(rounds[0].figure(f"base_{key}")) for key in keys)])
+    rows += [[f"round {data.round_index}", *(_show(data.figure(key)) for key in keys)] for data in rounds]
     return markdown_table(rows)
+
+
+def terms_markdown(player: str) -> str:
+    """Markdown list of the meanings of the figures in that table."""
+    return "\n".join(f"- **{heading}:** {meaning}" for heading, meaning in explain(CARD_FIGURES[player]).items())
 
 
 def findings_markdown(rounds: Sequence[RoundData]) -> str:
@@ -67,13 +73,13 @@ def eval_results(rounds: Sequence[RoundData], player: str, *, task: str, dataset
             dataset_config=tag,
             dataset_revision=tag,
             metric_type=metric,
-            metric_name=heading,
+            metric_name=heading_of(key),
             metric_value=round(figure.value, 4),
             metric_args={"interval": 0.95, "low": figure.low, "high": figure.high, "n": figure.n},
             source_name=f"evaluation of {tag}",
             source_url=f"https://huggingface.co/datasets/{dataset}/blob/{tag}/evaluation/{tag}/metrics.json",
         )
-        for heading, key, _, metric in CARD_COLUMNS[player]
+        for key, metric in CARD_FIGURES[player].items()
         if metric and (figure := rounds[-1].figure(key)).value is not None
     ]
 
@@ -126,8 +132,7 @@ def license_of(recipe: Recipe, stated: str | None) -> str | None:
     return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
 
 
-def _show(data: RoundData, key: str | None) -> str:
-    figure = data.figure(key) if key else EMPTY
+def _show(figure: Figure) -> str:
     if figure.value is None:
         return "\N{EN DASH}"
     interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"

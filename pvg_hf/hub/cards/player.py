@@ -21,6 +21,7 @@ from pvg_hf.hub.cards.facts import (
     hub_base,
     license_of,
     rounds_markdown,
+    terms_markdown,
     training_table,
 )
 from pvg_hf.hub.layout import BASES
@@ -79,6 +80,7 @@ def player_card(publication: Publication, player: str) -> str:
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
         table=rounds_markdown(figures, player),
+        terms=terms_markdown(player),
         findings=findings_markdown(figures),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),

@@ -7,23 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.catalogue import explain
 from pvg_hf.report.plots.style import GREY, Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
 from pvg_hf.run.read import RoundData, RunData
 
 PREFIX, PREDICTED = "best_of_n/", "best_of_n_predicted/"
-TERMS = {
-    "balanced best-of-n": "the highest-scoring of n/2 correct and n/2 incorrect solutions of the helpful prover; the share of "
-    "problems where it is correct. A robust verifier stays high as n grows; below .5 it prefers convincing mistakes.",
-    "predicted": "dotted lines: what the ROC curve of all helpful solutions implies if all problems are alike "
-    "(Dorner et al. 2025). A measured line above it shows a verifier that orders the solutions of one problem better.",
-    "eligible": "problems with at least n/2 correct and n/2 incorrect solutions.",
-}
-
+ELIGIBLE = {"eligible": "problems with at least n/2 correct and n/2 incorrect solutions."}
+TERMS = {**explain([f"{PREFIX}n", f"{PREDICTED}n"]), **ELIGIBLE}
 
 DRAWN = "best_of_n"  # evaluation with a pool drawn for it
 DRAWN_TERMS = {
     "drawn for it": "solutions that the round's helpful prover (its last checkpoint) wrote for this measure alone.",
-    "eligible": TERMS["eligible"],
+    **ELIGIBLE,
 }
 
 Curve = dict[int, Figure]

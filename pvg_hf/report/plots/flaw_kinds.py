@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.evaluation.flaw_figures import flaw_table, has_flaws
+from pvg_hf.evaluation.role_figures import flaw_table, has_flaws
 from pvg_hf.report.plots.style import Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.run.read import RunData
 

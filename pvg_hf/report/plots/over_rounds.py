@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.catalogue import explain
 from pvg_hf.report.plots.style import (
     BLUE,
     GREEN,
@@ -21,12 +22,7 @@ from pvg_hf.report.plots.style import (
 )
 from pvg_hf.run.read import RunData
 
-TERMS = {
-    "completeness": "share of helpful correct solutions above the verifier's own threshold, with the highest TPR - FPR on held-out problems.",
-    "soundness": "share of sneaky incorrect solutions not above it (1 - exploit rate). A verifier that rejects more of everything has a higher one.",
-    "pair accuracy": "share of (correct, incorrect) pairs of one problem in which the correct solution scores higher.",
-}
-
+TERMS = explain(["completeness", "soundness", "verifier_pair_accuracy", "test_pair_accuracy"])
 
 # Lines of each panel: (figure, style).
 PANELS = {

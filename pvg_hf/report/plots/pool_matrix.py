@@ -5,7 +5,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.verifiers_by_pools import COMPLETENESS
+from pvg_hf.evaluation.catalogue import explain
 from pvg_hf.report.plots.style import (
     Plot,
     draw_figures,
@@ -14,7 +14,7 @@ from pvg_hf.report.plots.style import (
     round_style,
     tidy,
 )
-from pvg_hf.report.pool_tables import pool_cells, pool_heading
+from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.read import RunData
 
 Cells = dict[tuple[int, int], Figure]
@@ -23,8 +23,7 @@ MAX_BESIDE = 5  # pools; with more, the second panel is below the first
 DARK = 0.8  # share from which a cell is dark enough for white text
 TERMS = {
     "pool": "the test solutions of one prover in both roles; every verifier of a column judges the same solutions.",
-    "accepted": f"scored above the threshold at which a verifier accepts {100 * COMPLETENESS:.0f} % of the pool's helpful correct "
-    "solutions, so that all verifiers are equally complete.",
+    **explain(["pools/accepted/verifier/prover"]),
     "framed": "the verifier that the pool's prover was trained against.",
 }
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from pvg_hf.evaluation.roc import RocCurves
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.report.plots.style import GREY, Plot, legend_below, new_canvas, round_style, tidy
-from pvg_hf.report.pool_tables import pool_heading
+from pvg_hf.report.tables import pool_heading
 from pvg_hf.run.read import RunData
 
 MAX_PANELS = 4

@@ -15,7 +15,7 @@ from pvg_hf.experimental.judging import drawn_pool
 from pvg_hf.experimental.judging.drawn_best_of_n import best_of_n_curve
 from pvg_hf.experimental.judging.drawn_pool import DRAWN_POOL
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
-from pvg_hf.report.judgement_tables import judgement_tables
+from pvg_hf.report.tables import judgement_tables
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
 from pvg_hf.run.layout import RunFolder, partial_of
 from pvg_hf.run.read import load_run
@@ -41,7 +41,7 @@ def test_every_round_is_evaluated_once_and_shown_everywhere(run, caplog):
     line = next(line for line in map(json.loads, run.metrics.open()) if line["phase"] == "judging")
     figure = results[0].figure("2")
     assert (line["round"], line["judging/best_of_n/2"], line["judging/best_of_n/2/n"]) == (0, figure.value, figure.n)
-    table = judgement_tables(data)[0].table
+    table = judgement_tables(data)["best_of_n"]
     assert table.headers == ["", "round 0", "round 1"]
     assert "Balanced best-of-n on a large pool" in run.report.read_text(encoding="utf-8")
     run.report.unlink()  # as after a kill before it was written

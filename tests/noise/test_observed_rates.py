@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from pvg_hf.evaluation.noise_rates import escalation_rates, noise_rates
 from pvg_hf.noise import ImperfectChecker, Routing, Tier
+from pvg_hf.noise.observed_rates import escalation_rates, noise_rates
 from pvg_hf.noise.telemetry import count_calls
 from pvg_hf.noise.verdicts import Verdict
 

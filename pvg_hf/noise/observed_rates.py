@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import rate
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.noise.routing import Tier
 from pvg_hf.noise.telemetry import CallCounts
 
