@@ -148,7 +148,7 @@ def test_packages_that_are_missing_here_are_a_note_for_a_card(overrides, key, va
     here = importlib.util.find_spec
     absent = ("vllm", "bitsandbytes", "wandb")
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in absent else here(name, *rest))
-    for module in ("check.plan", "check.mistakes", "check.machine", "models.quantization"):
+    for module in ("check.plan", "check.machine", "models.quantization"):
         monkeypatch.setattr(f"pvg_hf.{module}.find_spec", importlib.util.find_spec)
     recipe = load_recipe(values, ["device=auto", *overrides])
     plan = " ".join(describe_plan(recipe, CARDS["l4"]).split())

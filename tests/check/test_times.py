@@ -141,6 +141,6 @@ def test_a_model_whose_configuration_cannot_be_read_is_named(recipe_of):
 def test_a_damaged_record_is_named(recipe):
     finish(recipe, "prover", 0, 600)
     file = PhaseKey("prover", 0).target(RunFolder.of(recipe)) / "phase.json"
-    file.write_text(file.read_text().replace("600", "700"))
+    file.write_text(file.read_text()[:-10])
     with pytest.raises(DamagedFileError, match=r"phase\.json"):
         describe_plan(recipe)
