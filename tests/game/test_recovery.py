@@ -108,7 +108,7 @@ def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play
         shown.extend(rows)
         return [{"num_tokens": 0}]
 
-    monkeypatch.setattr("pvg_hf.game.watchdogs.BATCH_SIZE", 1)
+    monkeypatch.setattr("pvg_hf.game.phases.prover.RECOVERY_BATCH_SIZE", 1)
     monkeypatch.setattr("pvg_hf.game.training.fine_tune", note_rows)
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     world = GameProblems.load(load_recipe(folder.recipe))
@@ -121,6 +121,6 @@ def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play
 
 
 def test_a_prover_without_incorrect_solutions_is_reported(play_phase, monkeypatch):
-    monkeypatch.setattr("pvg_hf.game.watchdogs._write_incorrect", lambda *args: [])
+    monkeypatch.setattr("pvg_hf.game.training_data.sample_solutions", lambda *args, **settings: [])
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     assert ("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.") in alerts(folder)
