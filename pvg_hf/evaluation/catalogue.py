@@ -219,16 +219,16 @@ CATALOGUE = (
     FigureKind("pools/accepted/{round}/{round}", "own prover's mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
         meaning="share of the sneaky mistakes of the prover that was trained against the verifier that it accepts at the "
         "threshold where it accepts 95 % of that prover's helpful correct solutions, as below"),
-    FigureKind("pools/accepted/{verifier}/{prover}", "sneaky mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
+    FigureKind("pools/accepted/{verifier}/{pool}", "sneaky mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
         meaning="share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
         "that prover's helpful correct solutions, so that all verifiers are equally complete; n counts sneaky "
         "mistakes"),
-    FigureKind("pools/accepted_change/{verifier}/{prover}", "sneaky mistakes accepted, against the pool's own verifier", of="pools", higher_is_better=False,
+    FigureKind("pools/accepted_change/{verifier}/{pool}", "sneaky mistakes accepted, against the pool's own verifier", of="pools", higher_is_better=False,
         meaning="share accepted less that of the verifier which the prover was trained against (for the base prover, "
         "verifier 0), on the same solutions; n counts problems"),
-    FigureKind("pools/auc/{verifier}/{prover}", "AUC, every prover", of="pools", higher_is_better=True,
+    FigureKind("pools/auc/{verifier}/{pool}", "AUC, every prover", of="pools", higher_is_better=True,
         meaning="area under the ROC curve on all test solutions of the prover that did not fail, whatever their roles"),
-    FigureKind("pools/pair_accuracy/{verifier}/{prover}", "pair accuracy, every prover", of="pools", higher_is_better=True,
+    FigureKind("pools/pair_accuracy/{verifier}/{pool}", "pair accuracy, every prover", of="pools", higher_is_better=True,
         meaning="share of pairs of a correct and an incorrect solution of the prover to one problem that are ordered "
         "rightly"),
     FigureKind("accepted_role/{role}/{kind}", "{role}, {kind}", of="acceptance",

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.evaluation.intervals import difference_of_ends, rate_difference
-from pvg_hf.evaluation.role_figures import has_failed, is_valid_mistake, scored_rows
+from pvg_hf.evaluation.role_figures import game_sides, has_failed, is_valid_mistake, scored_rows
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, accepted_rows
 from pvg_hf.run.read import RoundData
 
@@ -78,17 +78,12 @@ def _trials(rows: pd.DataFrame, successes: pd.Series) -> Trials:
     return successes.to_numpy(float), rows["problem_id"].to_numpy(object)
 
 
-def _accuracy(role: Role) -> Callable[[RoundData], Trials]:
-    return lambda data: _trials(rows := _role_rows(data, role), rows["correct"])
+def _of_role(role: Role, is_success: Callable[[pd.DataFrame], pd.Series]) -> Callable[[RoundData], Trials]:
+    return lambda data: _trials(rows := _role_rows(data, role), is_success(rows))
 
 
-def _failures(role: Role) -> Callable[[RoundData], Trials]:
-    return lambda data: _trials(rows := _role_rows(data, role), has_failed(rows))
-
-
-def _valid_sneaky(data: RoundData) -> Trials:
-    rows = _role_rows(data, Role.SNEAKY)
-    return _trials(rows, is_valid_mistake(rows))
+def _is_correct(rows: pd.DataFrame) -> pd.Series:
+    return rows["correct"]
 
 
 def _accepted(data: RoundData) -> Trials:
@@ -98,23 +93,21 @@ def _accepted(data: RoundData) -> Trials:
 
 
 def _completeness(data: RoundData) -> Trials:
-    rows = scored_rows(_role_rows(data, Role.HELPFUL))
-    rows = rows[rows["correct"].astype(bool)]
-    return _trials(rows, rows["score"] > data.figure("threshold").value)
+    right, _ = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))
+    return _trials(right, right["score"] > data.figure("threshold").value)
 
 
 def _soundness(data: RoundData) -> Trials:
-    rows = scored_rows(_role_rows(data, Role.SNEAKY))
-    rows = rows[~rows["correct"].astype(bool)]
-    return _trials(rows, rows["score"] <= data.figure("threshold").value)
+    _, wrong = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))
+    return _trials(wrong, wrong["score"] <= data.figure("threshold").value)
 
 
 _TRIALS: dict[str, Callable[[RoundData], Trials]] = {
-    "accuracy/helpful": _accuracy(Role.HELPFUL),
-    "accuracy/sneaky": _accuracy(Role.SNEAKY),
-    "valid_sneaky": _valid_sneaky,
-    "failed/helpful": _failures(Role.HELPFUL),
-    "failed/sneaky": _failures(Role.SNEAKY),
+    "accuracy/helpful": _of_role(Role.HELPFUL, _is_correct),
+    "accuracy/sneaky": _of_role(Role.SNEAKY, _is_correct),
+    "valid_sneaky": _of_role(Role.SNEAKY, is_valid_mistake),
+    "failed/helpful": _of_role(Role.HELPFUL, has_failed),
+    "failed/sneaky": _of_role(Role.SNEAKY, has_failed),
     OWN_ACCEPTED: _accepted,
     "completeness": _completeness,
     "soundness": _soundness,

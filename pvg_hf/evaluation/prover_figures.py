@@ -105,19 +105,10 @@ def _hash(problem_id: str, solution: str) -> int:
 
 class WrongSolutions(NamedTuple):
     """
-    The wrong solutions to one problem in one step of a training, as one checker judged them.
+    Numbers of wrong solutions to one problem in one step of a training, and of those that one checker accepted.
 
-    Args:
-        step (`int`):
-            Number of steps that the prover had been trained before it wrote them; 0 is before the training.
-        problem_id (`str`):
-            The problem.
-        checker (`str`):
-            `labels` (the observed labels that the reward uses) or `verifier` (scores above the threshold).
-        role (`str`):
-            Role of the prover.
-        wrong (`int`), accepted (`int`):
-            Number of wrong solutions with a verdict, and of those that were accepted.
+    `step` counts the steps that the prover had been trained before. The checker is `labels` (the observed labels that the
+    reward uses) or `verifier` (scores above the threshold).
     """
 
     step: int
@@ -130,17 +121,7 @@ class WrongSolutions(NamedTuple):
 
 @dataclass(frozen=True)
 class FalsePositiveRise:
-    """
-    Share of wrong solutions that a checker accepts, before training and in its first part.
-
-    Args:
-        checker (`str`), role (`str`):
-            As in [`WrongSolutions`].
-        before ([`~pvg_hf.core.figure.Figure`]), early ([`~pvg_hf.core.figure.Figure`]):
-            Shares of the solutions written before the first step, and of those written in the first part.
-        rise ([`~pvg_hf.core.figure.Figure`]):
-            Their difference; its interval takes the solutions to a problem as dependent.
-    """
+    """Share of wrong solutions that a checker accepts, before the training and early in it, and the difference."""
 
     checker: str
     role: str

@@ -73,6 +73,12 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     return figures
 
 
+def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the helpful correct solutions, which completeness is about, and the sneaky incorrect ones, which soundness is about."""
+    right, wrong = scored_rows(helpful), scored_rows(sneaky)
+    return right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
+
+
 def game_figures(
     helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
@@ -88,9 +94,7 @@ def game_figures(
     Returns:
         `dict[str, Figure]`: `completeness`, `soundness`, `exploit_rate` and `score_gap`.
     """
-    right, wrong = scored_rows(helpful), scored_rows(sneaky)
-    # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.
-    right, wrong = right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
+    right, wrong = game_sides(helpful, sneaky)
     return {
         "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),
         "soundness": rate_by_problem(wrong["score"] <= threshold, wrong["problem_id"]),

@@ -18,6 +18,7 @@ from pvg_hf.evaluation.role_figures import (
     diversity_figures,
     flaw_figures,
     game_figures,
+    game_sides,
     has_flaws,
     is_valid_mistake,
     role_figures,
@@ -104,7 +105,7 @@ def evaluate_round(
         ),
         **_verifier_figures(scored_rows(heldout_rows), **draws),
         **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), threshold, **draws).items()},
-        **_monitor_figures(helpful, sneaky, **draws),
+        **{f"test_{name}": figure for name, figure in monitor_figures(*game_sides(helpful, sneaky), **draws).items()},
         **acceptance_figures(scored_rows(current)),
         **_author_figures(scored_rows(heldout_rows), seed=seed),
         "test_pair_accuracy": pair_accuracy(scored_rows(current)),
@@ -164,20 +165,6 @@ def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dic
         for kind in find_kinds(rows.columns):
             figures |= kind.figures(selected, role, seed=seed, num_resamples=num_resamples)
     return figures
-
-
-def _monitor_figures(
-    helpful: pd.DataFrame, sneaky: pd.DataFrame, *, seed: int, num_resamples: int
-) -> dict[str, Figure]:
-    """Figures of the verifier as a monitor, on the solutions of completeness and soundness."""
-    honest, attacks = scored_rows(helpful), scored_rows(sneaky)
-    figures = monitor_figures(
-        honest[honest["correct"].astype(bool)],
-        attacks[~attacks["correct"].astype(bool)],
-        seed=seed,
-        num_resamples=num_resamples,
-    )
-    return {f"test_{name}": figure for name, figure in figures.items()}
 
 
 def _best_of_n_figures(

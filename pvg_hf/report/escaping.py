@@ -74,72 +74,37 @@ def _is_hidden(character: str) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """
-    A line of a text, with an optional note.
-
-    Args:
-        text (`str`):
-            The line as written.
-        note (`str`, *optional*):
-            Remark shown at the end of the line, which is then highlighted.
-        is_soft (`bool`, *optional*, defaults to `False`):
-            Whether the note is neutral rather than a flaw; it is then highlighted less strongly.
-    """
+    """A line as written, with a note at its end that highlights it; less strongly if it `is_soft`, no flaw."""
 
     text: str
     note: str | None = None
     is_soft: bool = False
 
 
-@dataclass(frozen=True)
-class FoldedText:
-    """
-    A long text, split in a visible and a folded part.
-
-    Args:
-        lines (`list[Line]`), rest (`list[Line]`):
-            The visible lines, and those shown on demand.
-        num_hidden (`int`):
-            Number of characters in `rest`.
-        has_note (`bool`):
-            Whether a line of `rest` has a note.
-    """
-
-    lines: list[Line]
-    rest: list[Line]
-
-    @property
-    def num_hidden(self) -> int:
-        return sum(len(line.text) + 1 for line in self.rest) - 1
-
-    @property
-    def has_note(self) -> bool:
-        return any(line.note for line in self.rest)
-
-
-def fold(text: str | Sequence[Line]) -> FoldedText:
+def fold(text: str | Sequence[Line]) -> tuple[list[Line], list[Line]]:
     """Split a text, or its lines, after `MAX_CHARACTERS` characters or `MAX_LINES` lines; a longer line is cut."""
     lines = [Line(line) for line in text.split("\n")] if isinstance(text, str) else list(text)
     num_left = MAX_CHARACTERS
     for place, line in enumerate(lines):
         if place == MAX_LINES:
-            return FoldedText(lines[:place], lines[place:])
+            return lines[:place], lines[place:]
         if len(line.text) > num_left:
             head, rest = Line(line.text[:num_left]), Line(line.text[num_left:], line.note, line.is_soft)
-            return FoldedText([*lines[:place], head], [rest, *lines[place + 1 :]])
+            return [*lines[:place], head], [rest, *lines[place + 1 :]]
         num_left -= len(line.text) + 1  # the line break also counts
-    return FoldedText(lines, [])
+    return lines, []
 
 
 def show_preformatted(text: str | Sequence[Line]) -> Markup:
     """Render a text, or its lines, as `<pre>`; the part that [`fold`] hides can be opened below."""
-    folded = fold(text)
-    shown = Markup("<pre>{}</pre>").format(_show_lines(folded.lines))
-    if folded.rest:
-        note = ", a marked line among them" if folded.has_note else ""
+    lines, rest = fold(text)
+    shown = Markup("<pre>{}</pre>").format(_show_lines(lines))
+    if rest:
+        num_hidden = sum(len(line.text) + 1 for line in rest) - 1
+        note = ", a marked line among them" if any(line.note for line in rest) else ""
         shown += Markup(
             '<details class="rest"><summary>{:,} more characters{}</summary><pre>{}</pre></details>'
-        ).format(folded.num_hidden, note, _show_lines(folded.rest))
+        ).format(num_hidden, note, _show_lines(rest))
     return shown
 
 

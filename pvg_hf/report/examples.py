@@ -22,16 +22,10 @@ class ExampleSolution:
     A solution as the report shows it.
 
     Args:
-        title (`str`):
-            Role and correctness.
-        lines (`list[Line]`):
-            Lines of the text.
-        answer (`str`):
-            The final answer.
-        score (`float`):
-            Score by the verifier of the round.
-        percentile (`float`):
-            Percentage in [0, 100] of the round's test solutions that score lower.
+        title (`str`), lines (`list[Line]`), answer (`str`):
+            Role and correctness, lines of the text, and the final answer.
+        score (`float`), percentile (`float`):
+            Score by the verifier of the round, and the percentage of the round's test solutions that score lower.
         is_accepted (`bool`, *optional*):
             Whether the score is above the threshold; `None` before the round is evaluated.
         special ([`~pvg_hf.evaluation.solution_kinds.ShownText`], *optional*):
@@ -49,19 +43,7 @@ class ExampleSolution:
 
 @dataclass(frozen=True)
 class Example:
-    """
-    A problem with two solutions.
-
-    Args:
-        heading (`str`):
-            Why it is shown.
-        problem (`str`), reference (`str`):
-            The problem and its reference solution or answer.
-        helpful (`ExampleSolution`, *optional*):
-            The highest-scoring helpful correct solution, if any.
-        sneaky (`ExampleSolution`):
-            The highest-scoring sneaky incorrect solution.
-    """
+    """A problem with its highest-scoring helpful correct (if any) and sneaky incorrect solution; `heading` says why."""
 
     heading: str
     problem: str
@@ -78,8 +60,6 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
 
     Args:
-        data ([`~pvg_hf.run.read.RoundData`]):
-            A round.
         num_examples (`int`):
             Maximum number of examples. There are fewer if the round has too few problems with a sneaky mistake or
             with a positive margin.

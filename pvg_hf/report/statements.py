@@ -48,8 +48,7 @@ def write_verdict(run: RunData) -> list[Statement]:
     last = run.evaluated[-1]
     return [
         *verifier_statements(run.evaluated),
-        _helpful_statement(last),
-        *_best_helpful_statements(last),
+        *_helpful_statements(last),
         *_implicit_statements(last),
         _sneaky_statement(last),
         *_parity_statements(run),
@@ -61,30 +60,21 @@ def write_verdict(run: RunData) -> list[Statement]:
     ]
 
 
-def _helpful_statement(last: RoundData) -> Statement:
-    change = last.figure("accuracy_change/helpful")
-    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
-    return Statement(
-        mark,
-        "Helpful prover",
-        f"correct on {percent(last.figure('accuracy/helpful'))} after round {last.round_index}; the base prover in that "
-        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {points(change)}: {words}.",
-    )
-
-
-def _best_helpful_statements(last: RoundData) -> list[Statement]:
-    # This checkpoint is the product of a game: the prover at its best while it was still honest.
-    change = last.figure("accuracy_change/best_helpful")
-    if change.value is None:
-        return []
-    mark, words = read_change(change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base")
-    return [
-        Statement(
-            mark,
-            "Kept helpful checkpoint",
-            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {points(change)}: {words}.",
-        )
-    ]
+def _helpful_statements(last: RoundData) -> list[Statement]:
+    """The last helpful prover, and the checkpoint that is kept: the product of a game, at its best while it was still honest."""
+    of_prover = f" after round {last.round_index}; the base prover in that role on {percent(last.figure('base_accuracy/helpful'))}"
+    players = {"Helpful prover": ("helpful", of_prover), "Kept helpful checkpoint": ("best_helpful", "")}
+    found = []
+    for subject, (player, more) in players.items():
+        accuracy, change = last.figure(f"accuracy/{player}"), last.figure(f"accuracy_change/{player}")
+        if player == "helpful" or change.value is not None:
+            mark, words = read_change(
+                change, rise=("good", "more accurate"), fall=("bad", "less accurate"), other="the base"
+            )
+            found.append(
+                Statement(mark, subject, f"correct on {percent(accuracy)}{more}. Change {points(change)}: {words}.")
+            )
+    return found
 
 
 def _implicit_statements(last: RoundData) -> list[Statement]:

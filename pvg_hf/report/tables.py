@@ -298,8 +298,8 @@ def _prefix_table(run: RunData, prefix: str, title: str) -> Table:
         )
         for key in keys
     ]
-    meanings = dict.fromkeys(f"{find_kind(key).meaning}." for key in keys)
-    return Table(["", *_round_headings(run)], rows, dict.fromkeys(("accepted",), next(iter(meanings), "")), title)
+    terms = {"accepted": f"{find_kind(key).meaning}." for key in keys[:1]}
+    return Table(["", *_round_headings(run)], rows, terms, title)
 
 
 def pool_cells(run: RunData, measure: str) -> dict[tuple[int, int], Figure]:
@@ -315,7 +315,7 @@ def pool_heading(pool: int) -> str:
 
 def pools_tables(run: RunData) -> list[Table]:
     """Tables of verifiers x pools: one row per verifier, one column per pool; empty ones are left out."""
-    tables = [_pools_table(pool_cells(run, measure), f"pools/{measure}/verifier/prover") for measure in POOL_MEASURES]
+    tables = [_pools_table(pool_cells(run, measure), f"pools/{measure}/verifier/pool") for measure in POOL_MEASURES]
     return [table for table in tables if table.rows]
 
 

@@ -15,16 +15,9 @@ NUM_SHOWN = 6
 @dataclass(frozen=True)
 class ShownEvaluation:
     """
-    A written evaluation of a proof, ready to be shown in the report.
+    A written evaluation of a proof with its true score (`reference`) and the predicted one, `None` if it cannot be read.
 
-    Args:
-        problem (`str`), role (`str`), proof (`str`):
-            The evaluated proof, its problem, and the role of the prover that wrote it.
-        reference (`float`), predicted (`float`, *optional*):
-            The true score, and the predicted one; `None` if it cannot be read.
-        lines (`list[Line]`):
-            Lines of the evaluation. A line that names an issue has the note `true` or `hallucinated` if the task can
-            check it.
+    A line of the evaluation that names an issue has the note `true` or `hallucinated` if the task can check it.
     """
 
     problem: str

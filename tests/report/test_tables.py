@@ -244,7 +244,11 @@ def test_rates_are_tokens_over_seconds_with_their_utilisation_on_a_known_gpu(run
         "other": {"seconds": 1.0, "tokens": 0, "flops": 0},
     }
     event = {"event": "phase_finished", "phase": "prover", "round": 0, "seconds": 5.0, "split": split}
-    events = [event, {**event, "phase": "mint", "peak_flops": 1e14}, {**event, "phase": "evaluate", "split": None}]
+    events = [
+        event,
+        {**event, "phase": "mint", "peak_flops": 1e14},
+        {**event, "phase": "evaluate", "split": {"other": split["other"]}},
+    ]
     table = rates_table(replace(run, events=events))
     assert table.headers == ["", "tokens written a second", "tokens scored a second", "tokens trained a second"]
     assert {name: cells[0] for name, cells in table.rows} == {

@@ -7,7 +7,6 @@ from pvg_hf.report.plots.over_rounds import plot_over_rounds
 from pvg_hf.report.plots.pool_matrix import plot_pool_matrix
 from pvg_hf.report.plots.roc_panels import plot_roc
 from pvg_hf.report.plots.scores import plot_scores
-from pvg_hf.report.plots.style import Plot
 from pvg_hf.report.plots.time_bars import plot_time_split
 
 PLOTS = (
@@ -21,17 +20,3 @@ PLOTS = (
     plot_flaws,
     plot_time_split,
 )
-
-__all__ = [
-    "PLOTS",
-    "Plot",
-    "plot_best_of_n",
-    "plot_drawn_best_of_n",
-    "plot_dynamics",
-    "plot_flaws",
-    "plot_over_rounds",
-    "plot_pool_matrix",
-    "plot_roc",
-    "plot_scores",
-    "plot_time_split",
-]

@@ -23,7 +23,7 @@ MAX_BESIDE = 5  # pools; with more, the second panel is below the first
 DARK = 0.8  # share from which a cell is dark enough for white text
 TERMS = {
     "pool": "the test solutions of one prover in both roles; every verifier of a column judges the same solutions.",
-    **explain(["pools/accepted/verifier/prover"]),
+    **explain(["pools/accepted/verifier/pool"]),
     "framed": "the verifier that the pool's prover was trained against.",
 }
 
