@@ -79,12 +79,12 @@ def find_dataset_refusal(dataset: str, revision: str | None = None) -> str | Non
 
 def check_dataset_access(dataset: str) -> None:
     """
-    Check that a dataset can be read.
+    Check that a dataset can be read: from a folder, from the Hub or from the local cache.
 
     Raises:
-        ValueError: if it is not in the local cache, and the Hub cannot be reached or does not have it.
+        ValueError: if it is no folder and not in the local cache, and the Hub cannot be reached or does not have it.
     """
-    refusal = find_dataset_refusal(dataset)
+    refusal = None if Path(dataset).exists() else find_dataset_refusal(dataset)
     if refusal is not None:
         raise ValueError(f"{refusal}, and the dataset is not in the local cache.")
 

@@ -298,7 +298,7 @@ def _prefix_table(run: RunData, prefix: str, title: str) -> Table:
         )
         for key in keys
     ]
-    terms = {"accepted": f"{find_kind(key).meaning}." for key in keys[:1]}
+    terms = {"accepted": f"{find_kind(keys[0]).meaning}."} if keys else {}
     return Table(["", *_round_headings(run)], rows, terms, title)
 
 

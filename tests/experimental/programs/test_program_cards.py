@@ -6,17 +6,27 @@ import pytest
 
 from pvg_hf.app.render import render
 from pvg_hf.app.showing import GroundTruth, ShownSolution
-from pvg_hf.experimental.programs.code import Certificate
-from pvg_hf.experimental.programs.shown_programs import ShownProgram
+from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS
+from pvg_hf.experimental.programs.in_games import PROGRAMS
 from pvg_hf.report.escaping import Line
 
 HONEST, WRONG = "def f(x):\n    return x + 1", "def f(x):\n    return x + 2"
+ROW = {
+    **dict.fromkeys(PROGRAM_COLUMNS),
+    **{"solution": WRONG, "answer": WRONG, "correct": False, "outcome": "PROOF_INVALID", "reference": HONEST},
+    **{"visible_pass_rate": 1.0, "hidden_pass_rate": 0.5, "similarity": 0.9},
+    **{"failing_input": "[0]", "expected_output": "1", "program_output": "2"},
+}
+
+
+def shown(solution: str) -> ShownSolution:
+    special = PROGRAMS.show({**ROW, "solution": solution}, [])
+    return ShownSolution(0, [Line(line) for line in solution.split("\n")], 0.5, 50.0, True, None, special)
 
 
 @pytest.fixture
 def hidden():
-    program = ShownProgram(WRONG, True, 1.0, 0.5, 0.9, HONEST, Certificate("[0]", "1", "2"))
-    return ShownSolution(0, [Line(line) for line in WRONG.split("\n")], 0.5, 50.0, True, None, program)
+    return shown(WRONG)
 
 
 @pytest.fixture
@@ -37,9 +47,9 @@ def test_revealing_shows_certificate_and_difference(hidden, verdict):
         assert part in page
 
 
-def test_a_program_in_prose_is_shown_as_written_until_it_is_revealed(hidden, verdict):
+def test_a_program_in_prose_is_shown_as_written_until_it_is_revealed(verdict):
     """The program that counts is the final answer, which stays hidden."""
-    prose = replace(hidden, lines=[Line("I add two."), *hidden.lines], program=replace(hidden.program, is_whole=False))
+    prose = shown(f"I add two.\n{WRONG}")
     assert 'class="program"' not in render("solution", role="sneaky", solution=prose)
     page = render("solution", role="sneaky", solution=replace(prose, verdict=verdict))
     assert 'class="program"' in page
