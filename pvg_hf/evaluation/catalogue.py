@@ -105,7 +105,7 @@ CATALOGUE = (
         meaning="accuracy by the answer after a mark such as ####"),
     FigureKind("accuracy_lenient/{role}", "{role} lenient accuracy", of="prover", has_base=True,
         meaning="accuracy by the answer after a mark, or else by the last number"),
-    FigureKind("score/{cell}", "score, {cell}", of="prover", digits=2, has_base=True,
+    FigureKind("score/{cell}", "score of {cell}", of="prover", digits=2, has_base=True,
         meaning="mean score of the solutions of a role and correctness that did not fail"),
     FigureKind("score_change/sneaky_incorrect", "score of sneaky mistakes, against the base's", of="prover",
         meaning="mean score of valid sneaky mistakes less that of the base prover's, by the same verifier"),
