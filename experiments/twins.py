@@ -24,6 +24,7 @@ from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.experimental.sweep.level_plots import save_plot
@@ -124,13 +125,12 @@ def false_positives(folder: RunFolder, round_index: int) -> Figure:
 
 def twins_table(twins: Sequence[Twins]) -> str:
     """Format the results as a Markdown table with a row per seed, checker and round."""
-    head = ["seed", "checker", "round", "false positives", "helpful accuracy", "against the base", "sneaky accuracy"]
-    rows = [head]
+    keys = ("accuracy/helpful", "accuracy_change/helpful", "accuracy/sneaky")
+    rows = [["seed", "checker", "round", "false positives", *map(heading_of, keys)]]
     for pair in twins:
         for kind, folder in pair.folders.items():
             for data in _load(folder.root).evaluated:
-                names = ("accuracy/helpful", "accuracy_change/helpful", "accuracy/sneaky")
-                figures = [false_positives(folder, data.round_index), *map(data.figure, names)]
+                figures = [false_positives(folder, data.round_index), *map(data.figure, keys)]
                 rows.append([str(pair.seed), kind, str(data.round_index), *map(show_figure, figures)])
     return markdown_table(rows)
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from pvg_hf.evaluation.catalogue import heading_of
+from pvg_hf.evaluation.catalogue import explain, heading_of
 from pvg_hf.evaluation.comparison import ComparedFigure
 from pvg_hf.report.tables import MISSING, Table, TableCell, figure_cell
 from pvg_hf.run.layout import JUDGING
@@ -47,7 +47,9 @@ def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> 
         )
         for figure in compared
     ]
-    return Table(["", ours, theirs, "difference", "shared problems"], rows)
+    return Table(
+        ["", ours, theirs, "difference", "shared problems"], rows, explain(figure.name for figure in compared)
+    )
 
 
 def _difference_cell(figure: ComparedFigure) -> TableCell:

@@ -105,7 +105,7 @@ CATALOGUE = (
         meaning="accuracy by the answer after a mark such as ####"),
     FigureKind("accuracy_lenient/{role}", "{role} lenient accuracy", of="prover", has_base=True,
         meaning="accuracy by the answer after a mark, or else by the last number"),
-    FigureKind("score/{cell}", "score, {cell}", of="prover", digits=2, has_base=True,
+    FigureKind("score/{cell}", "score of {cell}", of="prover", digits=2, has_base=True,
         meaning="mean score of the solutions of a role and correctness that did not fail"),
     FigureKind("score_change/sneaky_incorrect", "score of sneaky mistakes, against the base's", of="prover",
         meaning="mean score of valid sneaky mistakes less that of the base prover's, by the same verifier"),
@@ -216,9 +216,10 @@ CATALOGUE = (
     FigureKind("author_separability", "authors told apart, held-out", of="heldout", higher_is_better=False,
         meaning="AUC of a classifier that tells reference solutions from the provers' by their letters alone. Unless it "
         "is near .5, pair accuracy is no evidence of checking"),
-    FigureKind("pools/accepted/{round}/{round}", "own prover's mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
-        meaning="share of the sneaky mistakes of the prover that was trained against the verifier that it accepts at the "
-        "threshold where it accepts 95 % of that prover's helpful correct solutions, as below"),
+    FigureKind("pools/accepted/{round}/{round}", "own prover's mistakes accepted at 95 % completeness", of="pools",
+        higher_is_better=False,
+        meaning="share of its own prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
+        "that prover's helpful correct solutions; n counts sneaky mistakes"),
     FigureKind("pools/accepted/{verifier}/{pool}", "sneaky mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
         meaning="share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
         "that prover's helpful correct solutions, so that all verifiers are equally complete; n counts sneaky "

@@ -7,6 +7,7 @@ import pandas as pd
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.experimental.programs.code import Proposal
 from pvg_hf.experimental.programs.program_figures import QUARTILES, TEST_OUTCOMES
 from pvg_hf.report.tables import MISSING, Table, TableCell, figure_cell
@@ -34,7 +35,7 @@ _PROBLEMS = (
     ("similarity, sneaky", "similarity_sneaky", 2),
     ("best score, sneaky incorrect", "best_score_sneaky_incorrect", 2),
     ("best score, helpful correct", "best_score_helpful_correct", 2),
-    ("helpful accuracy", "accuracy_helpful", 2),
+    (heading_of("accuracy/helpful"), "accuracy_helpful", 2),
 )
 
 

@@ -17,6 +17,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import environment_name
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry
@@ -71,7 +72,7 @@ MEASURES = {
         "parameter distance (share of the norm)",
         why_no_floor="it is 0 by definition when clean, and a distance alone does not show a loss",
     ),
-    "helpful_accuracy": Measure("helpful accuracy", BASE_HELPFUL),
+    "helpful_accuracy": Measure(heading_of("accuracy/helpful"), BASE_HELPFUL),
     "prover_success": Measure(
         "prover success (share accepted)",
         why_no_floor="an uninformative verifier may accept everything or nothing, depending on its threshold",

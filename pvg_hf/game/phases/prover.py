@@ -15,6 +15,7 @@ from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.data.label_rates import Rates
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
@@ -259,16 +260,8 @@ def _keep_completions(output: Path) -> None:
 
 def _summarize(steps: int, monitors: Monitors) -> str:
     means = monitors.rule.means
-    shown = [
-        f"{name} {means[key]:.2f}"
-        for key, name in {
-            "accuracy/helpful": "helpful accuracy",
-            "accuracy/sneaky": "sneaky accuracy",
-            "score/helpful_correct": "score of helpful correct",
-            "score/sneaky_incorrect": "of sneaky incorrect",
-        }.items()
-        if key in means
-    ]
+    keys = ("accuracy/helpful", "accuracy/sneaky", "score/helpful_correct", "score/sneaky_incorrect")
+    shown = [f"{heading_of(key)} {means[key]:.2f}" for key in keys if key in means]
     return f"{steps} steps ({monitors.reason or 'all planned'}), " + ", ".join(shown)
 
 
