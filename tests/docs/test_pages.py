@@ -38,7 +38,7 @@ pytestmark = pytest.mark.docs
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")])
+PAGES = sorted([*DOCS.glob("**/*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its name in the first line
 
@@ -269,7 +269,7 @@ def test_examples_of_the_score_verifier_page_run(folder, tiny_models, proof_file
 
 
 def test_examples_of_the_code_page_run():
-    names = _run("code.md")
+    names = _run("experimental/code.md")
     assert (names["grade"].correct, names["grade"].certified) == (False, True)
     assert names["task"].name == "functions"
 
@@ -294,7 +294,7 @@ def test_examples_of_the_players_page_run(folder, runs):
 
 
 def test_examples_of_the_message_game_page_run(folder):
-    names = _run("message-game.md")
+    names = _run("experimental/message-game.md")
     assert names["trainer"].state.global_step == 150
     assert {"eval_accuracy", "eval_accuracy_shuffled"} <= names["figures"].keys()
     assert (folder / "message-game/prover/config.json").exists()
