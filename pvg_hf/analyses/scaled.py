@@ -109,7 +109,7 @@ def decide_label(analyses: Sequence[CheckedAnalysis], num_agreements: int) -> fl
     """
     # Unreadable analyses count for no label.
     readable = [analysis for analysis in analyses if analysis.score is not None]
-    lowest = min((analysis.score for analysis in readable), default=None)
+    lowest = min((analysis.score for analysis in analyses if analysis.score is not None), default=None)
     confirmed = [analysis for analysis in readable if analysis.needs_checks and analysis.is_confirmed]
     # The most severe finding decides, but only if enough analyses confirm exactly this score.
     if lowest is not None and lowest < 1 and sum(a.score == lowest for a in confirmed) >= num_agreements:

@@ -4,10 +4,10 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from numbers import Number
-from typing import Any
+from typing import Any, Protocol
 
 from pvg_hf.core.extensions import show_value
 
@@ -18,6 +18,12 @@ _ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.GtE: operator.ge,
 }
 _EQUALITIES = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+
+
+class NamedValues(Protocol):
+    """The values that a condition reads: a mapping, or an object that computes each when it is asked for."""
+
+    def get(self, name: str, /) -> Any: ...
 
 
 class Condition:
@@ -70,7 +76,7 @@ class Condition:
         """The conditions that `and`, `or` and `not` join."""
         return [Condition(ast.unparse(node)) for node in _leaves(self._tree)]
 
-    def __call__(self, values: Mapping[str, Any]) -> bool:
+    def __call__(self, values: NamedValues) -> bool:
         return _holds(self._tree, values)
 
 
@@ -115,13 +121,13 @@ def _check_comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> None:
         raise ValueError(f"nothing is between {stated[0]} and {stated[1]}")
 
 
-def _holds(node: ast.expr, values: Mapping[str, Any]) -> bool:
+def _holds(node: ast.expr, values: NamedValues) -> bool:
     match node:
         case ast.BoolOp(op=op, values=inner):
             return (all if isinstance(op, ast.And) else any)(_holds(one, values) for one in inner)
         case ast.UnaryOp(operand=inner):
             return not _holds(inner, values)
-        case ast.Call(args=[ast.Name(id=name), ast.Constant(value=pattern)]):
+        case ast.Call(args=[ast.Name(id=name), ast.Constant(value=str(pattern))]):
             return values.get(name) is not None and re.search(pattern, str(values.get(name))) is not None
         case ast.Compare(left=left, ops=ops, comparators=others):
             operands = [
@@ -129,6 +135,7 @@ def _holds(node: ast.expr, values: Mapping[str, Any]) -> bool:
             ]
             text = ast.unparse(node)
             return all(_compare(*pair, text) for pair in zip(ops, operands, operands[1:]))
+    assert isinstance(node, ast.Name)
     return bool(values.get(node.id))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass, is_pydantic_dataclass
+from pydantic.fields import FieldInfo
 
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 
@@ -53,10 +54,20 @@ def _read_run_name(name: str) -> str:
     return name
 
 
-section = dataclass(config=ConfigDict(extra="forbid"), kw_only=True)
+_T = TypeVar("_T")
 
-# For a section that is also a public class: it is immutable, and its fields can be positional.
-value_section = dataclass(config=ConfigDict(extra="forbid"), frozen=True)
+
+@dataclass_transform(kw_only_default=True)
+def section(cls: type[_T]) -> type[_T]:
+    """Make a class a section of a recipe."""
+    return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), kw_only=True)(cls))
+
+
+@dataclass_transform(frozen_default=True)
+def value_section(cls: type[_T]) -> type[_T]:
+    """Make a class a section that is also a public class: it is immutable, and its fields can be positional."""
+    return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), frozen=True)(cls))
+
 
 Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0), _upper_bound(MAX_COUNT)]
@@ -154,9 +165,15 @@ class Decides(ArgumentMark):
     """Marks a key from which `pvg_hf.trainers.arguments` computes the arguments."""
 
 
+def fields_of(section: type) -> dict[str, FieldInfo]:
+    """Return the fields of a section by name."""
+    assert is_pydantic_dataclass(section)
+    return section.__pydantic_fields__
+
+
 def marks_of(config: type, kind: type[Mark]) -> Iterator[tuple[str, Any]]:
     """Yield the marks of one kind in a section, and in the sections in it, each with its key as `section.key`."""
-    for name, info in config.__pydantic_fields__.items():
+    for name, info in fields_of(config).items():
         yield from ((name, mark) for mark in info.metadata if isinstance(mark, kind))
     for name, inner in sections_of(config):
         yield from ((f"{name}.{key}", mark) for key, mark in marks_of(inner, kind))
@@ -169,13 +186,13 @@ def marked_keys(config: type, kind: type[Mark]) -> list[str]:
 
 def marked_arguments(section: type, key: str, player: str, kind: type[ArgumentMark] = ArgumentMark) -> list[str]:
     """Return the arguments of a player's trainer that a key is marked with, by all marks or those of one kind."""
-    marks = [mark for mark in section.__pydantic_fields__[key].metadata if isinstance(mark, kind)]
+    marks = [mark for mark in fields_of(section)[key].metadata if isinstance(mark, kind)]
     return [name for mark in marks if mark.player in (None, player) for name in mark.arguments or (key,)]
 
 
 def sections_of(config: type) -> Iterator[tuple[str, type]]:
     """Yield the keys of a section that are sections themselves, or a mapping or list of them, with their classes."""
-    for name, info in config.__pydantic_fields__.items():
+    for name, info in fields_of(config).items():
         options = (info.annotation, *get_args(info.annotation))
         yield from [(name, one) for one in options if isinstance(one, type) and is_dataclass(one)][:1]
 
@@ -213,14 +230,14 @@ def check_option(section: type, key: str, value: object, *, name: str | None = N
     except ValidationError as err:
         shown = f"`{cut_to_line(value)}`" if isinstance(value, str) else show_value(value)
         message = err.errors()[0]["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        choices = _choices(section, key) if isinstance(value, str) else []
-        reason = f". {suggest(value, choices)}" if choices else f"; it {message}."
+        choices = _choices(section, key)
+        reason = f". {suggest(value, choices)}" if isinstance(value, str) and choices else f"; it {message}."
         raise ValueError(f"{name or f'`{key}`'} is {shown}{reason}") from err
 
 
 def default_of(section: type, key: str) -> Any:
     """Return the default of a section's key, including defaults from a factory, which the JSON schema omits."""
-    return section.__pydantic_fields__[key].get_default(call_default_factory=True)
+    return fields_of(section)[key].get_default(call_default_factory=True)
 
 
 def stated_values(config: Any) -> dict[str, Any]:
@@ -230,11 +247,12 @@ def stated_values(config: Any) -> dict[str, Any]:
 
 @cache
 def _adapter(section: type, key: str) -> TypeAdapter:
-    info = section.__pydantic_fields__[key]
-    return TypeAdapter(Annotated[(info.annotation, info)])
+    info = fields_of(section)[key]
+    form: Any = Annotated[(info.annotation, info)]  # known at run time only
+    return TypeAdapter(form)
 
 
 def _choices(section: type, key: str) -> list[str]:
     """Return the choices of a `Literal` field; empty for other fields."""
-    annotation = section.__pydantic_fields__[key].annotation
+    annotation = fields_of(section)[key].annotation
     return [choice for choice in get_args(annotation) if isinstance(choice, str)]

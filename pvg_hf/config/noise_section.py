@@ -25,7 +25,7 @@ TIER_DEFAULTS: dict[str, tuple[float, float, float]] = {
 """The options of a tier, with a default for each name in `TierName`."""
 
 
-def tier_defaults(tier: str) -> dict[str, float]:
+def tier_defaults(tier: str) -> dict[str, Any]:
     """Return the default of each option of a tier."""
     place = get_args(TierName).index(tier)
     return {option: defaults[place] for option, defaults in TIER_DEFAULTS.items()}
@@ -60,26 +60,29 @@ class Duration:
         given = [name for name in f.stated_values(self) if name != "kind"]
         if sorted(given) != sorted(wanted):
             raise ValueError(f"`{self.kind}` takes `{'` and `'.join(wanted)}`; got {given}")
-        if self.kind == "uniform" and self.min_ms > self.max_ms:
+        if self.min_ms is not None and self.max_ms is not None and self.min_ms > self.max_ms:
             raise ValueError(f"`min_ms` must not be above `max_ms`; got {self.min_ms:g} and {self.max_ms:g}")
         return self
 
     def quantile(self, draw: float, longest_ms: float = math.inf) -> float:
         """Return milliseconds for a uniform draw in [0, 1), at most `longest_ms`."""
-        if self.kind == "fixed":
+        if self.ms is not None:
             duration = self.ms
-        elif self.kind == "uniform":
+        elif self.min_ms is not None and self.max_ms is not None:
             duration = self.min_ms + (self.max_ms - self.min_ms) * draw
         else:
+            assert self.mean_ms is not None
             duration = -self.mean_ms * math.log1p(-draw)  # inverse of the exponential distribution function
         return min(duration, longest_ms)
 
     def mean(self, longest_ms: float = math.inf) -> float:
         """Return the mean of [`quantile`] over the draws."""
-        if self.kind == "fixed":
+        if self.ms is not None:
             return min(self.ms, longest_ms)
-        if self.kind == "exponential":
+        if self.mean_ms is not None:
             return self.mean_ms * -math.expm1(-longest_ms / self.mean_ms) if self.mean_ms else 0.0
+        assert self.min_ms is not None
+        assert self.max_ms is not None
         low, high = min(self.min_ms, longest_ms), min(self.max_ms, longest_ms)
         if self.min_ms == self.max_ms:
             return low
@@ -293,9 +296,10 @@ class RateSchedule:
         if self.kind == "constant":
             return self.end
         since = max(0, moment - self.warmup)
-        if self.kind == "cyclic":
+        if self.period is not None:  # of `cyclic`
             way = (1 - math.cos(2 * math.pi * since / self.period)) / 2
         else:
+            assert self.length is not None
             way = min(1.0, since / self.length)
             way = (1 - math.cos(math.pi * way)) / 2 if self.kind == "cosine" else way
         return self.start + (self.end - self.start) * way

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -299,6 +299,9 @@ class WarmupConfig:
 @f.section
 class PlayerConfig:
     """Settings of both players."""
+
+    if TYPE_CHECKING:
+        max_steps: int  # of each player's own section
 
     model: f.FilePath = Field(
         "arithmetic",

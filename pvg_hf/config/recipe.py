@@ -137,6 +137,6 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _free_mappings(config: type) -> frozenset[str]:
     """Find the keys with mappings whose names a section does not define, such as `prover.reward_options`."""
-    kinds = {name: info.annotation for name, info in config.__pydantic_fields__.items()}
+    kinds = {name: info.annotation for name, info in f.fields_of(config).items()}
     found = [name for name, kind in kinds.items() if dict in (get_origin(kind), *map(get_origin, get_args(kind)))]
     return frozenset(found).union(*(_free_mappings(inner) for _, inner in f.sections_of(config)))

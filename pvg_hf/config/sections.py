@@ -7,7 +7,7 @@ Each field states its unit and range; the key reference in docs/recipes.md is ge
 import re
 from dataclasses import asdict
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -365,7 +365,8 @@ Correction = Literal[VerifierCorrection, "pointwise", "pointwise_all", "pointwis
 
 Level = Annotated[float, Field(ge=0, lt=1)]
 
-PLAIN, POINTWISE = "none", "pointwise"
+PLAIN: Final = "none"
+POINTWISE: Final = "pointwise"
 
 
 def _check_each_once(values: list[Any]) -> list[Any]:
@@ -420,7 +421,8 @@ class AttackSettings:
         description="Rewards of the attackers; each is trained with each algorithm and seed.",
     )
     algorithms: Annotated[list[Literal["grpo", "ppo"]], Field(min_length=1), _EACH_ONCE] = Field(
-        default_factory=lambda: ["grpo"], description="Algorithms of the attackers, as `prover.algorithm`."
+        default_factory=lambda: list[Literal["grpo", "ppo"]](["grpo"]),
+        description="Algorithms of the attackers, as `prover.algorithm`.",
     )
     seeds: Annotated[list[f.Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2], description="Seeds of the attackers; the problems are split as in the game."
@@ -486,7 +488,7 @@ class SweepConfig:
         default_factory=lambda: [0, 1, 2], description="Replaces the recipe's `seed`; each seed has its own pool."
     )
     corrections: Annotated[list[Correction], Field(min_length=1), _EACH_ONCE] = Field(
-        default_factory=lambda: [PLAIN, "forward"],
+        default_factory=lambda: list[Correction]([PLAIN, "forward"]),
         description="Corrections of the verifier's loss. `pointwise` is cross-entropy on single solutions without a correction; "
         "those without this prefix are for Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` use `data.pairs: all`, and "
         "so does `pointwise_all`, the cross-entropy without a correction that the last two are to be compared with.",

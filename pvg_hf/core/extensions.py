@@ -244,9 +244,10 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
     Raises:
         ExtensionError: with the type, message, file and line of the error.
     """
+    unchanged: tuple[type[Exception], ...] = (ExtensionError, *passes)
     try:
         yield
-    except (ExtensionError, *passes):
+    except unchanged:
         raise
     except (Exception, SystemExit) as err:
         raise ExtensionError(f"{what} ends with {_describe(err)}.") from err

@@ -28,6 +28,19 @@ class Figure:
     high: float | None
     n: int
 
+    @property
+    def known(self) -> float:
+        """The value of a figure that has one."""
+        assert self.value is not None
+        return self.value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Both bounds of a figure that has an interval."""
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 

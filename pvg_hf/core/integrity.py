@@ -120,7 +120,7 @@ def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
         yield err
         return
     sizes = {name: path.stat().st_size for name in digests if (path := folder / name).is_file()}
-    names, total = sorted(sizes, key=sizes.get), sum(sizes.values())
+    names, total = sorted(sizes, key=sizes.__getitem__), sum(sizes.values())
     is_silent = total < 2**30 or not sys.stderr.isatty() or os.environ.get("RANK", "0") != "0"
     with (
         tqdm(total=total, desc=f"checking {folder}", unit="B", unit_scale=True, disable=is_silent, leave=False) as bar,

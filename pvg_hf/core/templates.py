@@ -144,7 +144,7 @@ def render_chat(
     if failure is None:
         return chat
     system = {"role": "system", "content": "Be brief."}
-    others = {
+    others: dict[str, Sequence[Message]] = {
         "a system message before it": [system, *messages],
         "a content that is a list of parts, not a text": [
             {**message, "content": [{"type": "text", "text": message_text(message)}]} for message in messages
@@ -168,7 +168,8 @@ def _try_chat(
     """Return the rendered chat, and what is wrong with it, if anything."""
     try:
         with _template_errors(TemplateRuntimeError):
-            chat = tokenizer.apply_chat_template(messages, tokenize=False, **settings)
+            apply: Any = tokenizer.apply_chat_template  # transformers declares other messages and results
+            chat: str = apply(messages, tokenize=False, **settings)
     except TemplateError as err:
         return "", f"fails ({cut_to_line(str(err), 300)})"
     # The last message, and the last of the user. Many templates strip white space at the ends of a text.

@@ -87,11 +87,10 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
             raise ValueError(f"{refusal}.")
         # Single files need not agree on the types of their columns, which `datasets` takes from the first one.
         if files and all(file.suffix in READABLE for file in files):
-            rows = chain.from_iterable(map(_read_file, files))
+            yield from chain.from_iterable(map(_read_file, files))
         else:
             rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
-            rows = _numbered(f"{source}[{chosen}]", rows)
-        yield from rows
+            yield from _numbered(f"{source}[{chosen}]", rows)
     except (
         OSError,
         TypeError,
@@ -233,7 +232,8 @@ def import_solutions(
     columns = _checked_columns(columns or {})
     names = {**DEFAULT_COLUMNS, **columns}
     finder = _ProblemFinder(problems)
-    num_rows, sample_indices = 0, Counter()
+    num_rows = 0
+    sample_indices: Counter[str] = Counter()
     for place, row in read_rows(source, config=config, split=split, revision=revision):
         num_rows += 1
         found = finder.find(place, row, names)
@@ -265,6 +265,7 @@ def import_solutions(
 
 def imported_rows(bootstrap: BootstrapConfig, task: Task, parts: Mapping[str, Dataset]) -> Iterator[dict[str, Any]]:
     """Import solutions with the settings of the section `bootstrap`, for the verifier's problems in `parts`."""
+    assert bootstrap.import_from is not None
     return import_solutions(
         bootstrap.import_from,
         task,
@@ -303,7 +304,7 @@ class _ProblemFinder:
         text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
         by_id = self.by_id.get(_read_id(row[names["problem_id"]])) if has_id else None
         # An id takes precedence; the text is then checked against it below.
-        found = by_id or self.by_text.get(text)
+        found = by_id or (None if text is None else self.by_text.get(text))
         if found is None:
             return None
         part, index = found

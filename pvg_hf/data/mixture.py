@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -52,9 +52,9 @@ def mixture_weights(
         kind, custom = "custom", kind
     _check_arguments(kind, round_index, {"sliding": ("window", window), "custom": ("custom", custom)})
     sources = range(BASE_ROUND, round_index)
-    if kind == "custom":
+    if custom is not None:
         return _normalised(_custom_weights(custom, round_index), sources)
-    num_sources = {"latest": 1, "sliding": window}.get(kind, len(sources))
+    num_sources = 1 if kind == "latest" else window or len(sources)
     # Weights relative to the newest source: base**0 for it, base**-1 for the one before, and so on.
     base = 2.0 if kind == "exponential" else 1.0
     return _normalised({source: base ** (source - sources[-1]) for source in sources[-num_sources:]}, sources)
@@ -65,7 +65,7 @@ def weights_for(data: DataConfig, round_index: int) -> dict[int, float]:
     return mixture_weights(data.mixture, round_index, window=data.window, custom=data.weights)
 
 
-def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:
+def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, Any]]) -> None:
     if kind not in MIXTURE_KINDS:
         raise ValueError(
             f"Unknown mixture `{cut_to_line(kind)}`. {suggest(kind, MIXTURE_KINDS)} Name a custom function as "
@@ -122,4 +122,4 @@ def check_mixture_weights(weights: Mapping[int, float]) -> None:
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and value >= 0
+    return isinstance(value, Real) and math.isfinite(value) and not value < 0

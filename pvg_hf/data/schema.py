@@ -49,7 +49,7 @@ OUTCOME_WORDS = {
 """Outcomes of solutions in words, in the order in which they are listed."""
 
 
-def list_outcomes(counts: Mapping[str, int]) -> list[Outcome]:
+def list_outcomes(counts: Mapping[Outcome, int] | Mapping[str, int]) -> list[Outcome]:
     """Return the outcomes to list for counts by outcome: all that a solution can have, but `UNCERTIFIED` only if it occurs."""
     return [outcome for outcome in OUTCOME_WORDS if outcome != Outcome.UNCERTIFIED or counts.get(outcome)]
 

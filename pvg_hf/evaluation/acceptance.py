@@ -1,5 +1,7 @@
 """What a verifier accepts, by role, flaw and form; and whether authors can be told apart without any checking."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -57,7 +59,8 @@ def form_of(implicit_share: pd.Series) -> pd.Series:
 
     `explicit` is a share of 0, `partly` one below a half, `implicit` the rest; null if the task does not know it.
     """
-    forms = np.select([implicit_share == 0, implicit_share < 0.5, implicit_share >= 0.5], FORMS, default=None)
+    choices: Any = (FORMS, None)  # numpy's stub allows neither texts nor None
+    forms = np.select([implicit_share == 0, implicit_share < 0.5, implicit_share >= 0.5], *choices)
     return pd.Series(forms, index=implicit_share.index, dtype=object)
 
 

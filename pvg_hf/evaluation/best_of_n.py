@@ -1,6 +1,7 @@
 """Balanced best-of-n: does a verifier still choose correctly among many solutions (Kirchner et al. 2024, fig. 6b)?"""
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -130,7 +131,7 @@ class _Drawn:
         self.num_drawn = num_drawn
         self._log_total = _log_choose(len(scores), num_drawn)
 
-    def all_below(self, values: np.ndarray, side: str = "left") -> np.ndarray:
+    def all_below(self, values: np.ndarray, side: Literal["left", "right"] = "left") -> np.ndarray:
         """P(all drawn scores are below each value); with `side="right"`, at most the value."""
         num_below = np.searchsorted(self.scores, values, side=side)
         return np.exp(_log_choose(num_below, self.num_drawn) - self._log_total)

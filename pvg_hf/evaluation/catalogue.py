@@ -60,9 +60,9 @@ class FigureKind:
             names_role (`bool`, *optional*, defaults to `True`):
                 Whether the heading names the role; not in a table whose rows are roles.
         """
-        parts = {
-            name: (text or "").replace("_", " ") for name, text in self.pattern.fullmatch(key).groupdict().items()
-        }
+        match = self.pattern.fullmatch(key)
+        assert match is not None
+        parts = {name: (text or "").replace("_", " ") for name, text in match.groupdict().items()}
         if not names_role:
             parts["role"] = ""
         return self.heading.format_map(parts).strip()

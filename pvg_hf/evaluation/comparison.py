@@ -71,6 +71,7 @@ def _compare(name: str, ours: RoundData, theirs: RoundData, trials: Callable[[Ro
 
 
 def _role_rows(data: RoundData, role: Role) -> pd.DataFrame:
+    assert data.solutions is not None
     return data.solutions[data.solutions["role"] == role.value]
 
 

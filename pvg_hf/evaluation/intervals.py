@@ -86,13 +86,13 @@ def rate_difference(
     if sides is None:
         return EMPTY
     ours, others = (rate_of_counts(*side) for side in sides)
-    excess, other_excess = (sums - figure.value * sizes for (sums, sizes), figure in zip(sides, (ours, others)))
+    excess, other_excess = (sums - figure.known * sizes for (sums, sizes), figure in zip(sides, (ours, others)))
     num_problems, scale = len(excess), math.sqrt((excess @ excess) * (other_excess @ other_excess))
-    correlation = excess @ other_excess / scale if scale > _TINY else 0.0
+    correlation = float(excess @ other_excess) / scale if scale > _TINY else 0.0
     correlation *= num_problems / (num_problems + NUM_UNRELATED)
-    value = ours.value - others.value
-    below = _combine_distances(ours.value - ours.low, others.high - others.value, correlation)
-    above = _combine_distances(ours.high - ours.value, others.value - others.low, correlation)
+    value, (low, high), (other_low, other_high) = ours.known - others.known, ours.bounds, others.bounds
+    below = _combine_distances(ours.known - low, other_high - others.known, correlation)
+    above = _combine_distances(high - ours.known, others.known - other_low, correlation)
     return Figure(value, value - below, value + above, num_problems)
 
 
@@ -107,7 +107,8 @@ def difference_of_ends(ours: Figure, theirs: Figure) -> Figure:
     value, n = ours.value - theirs.value, min(ours.n, theirs.n)
     if ours.low is None or theirs.low is None:
         return Figure(value, None, None, n)
-    return Figure(value, ours.low - theirs.high, ours.high - theirs.low, n)
+    (low, high), (their_low, their_high) = ours.bounds, theirs.bounds
+    return Figure(value, low - their_high, high - their_low, n)
 
 
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
@@ -153,8 +154,9 @@ def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
         ValueError: if a value is not finite or has no problem.
     """
     numbers = np.asarray(values, dtype=float)
-    if len(numbers) != len(np.asarray(problem_ids, dtype=object)):
-        raise ValueError(f"{len(numbers)} values came with {len(problem_ids)} problem ids; each value needs its own.")
+    num_ids = len(np.asarray(problem_ids, dtype=object))
+    if len(numbers) != num_ids:
+        raise ValueError(f"{len(numbers)} values came with {num_ids} problem ids; each value needs its own.")
     if not np.isfinite(numbers).all():
         raise ValueError(
             f"{(~np.isfinite(numbers)).sum()} of {len(numbers)} values are not finite; remove them first."

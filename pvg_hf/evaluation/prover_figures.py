@@ -183,7 +183,7 @@ def is_collapse_expected(rise: Figure, limit: float) -> bool:
 
     The second condition keeps few wrong solutions from raising an alarm.
     """
-    return rise.value is not None and rise.value >= limit and rise.low > 0
+    return rise.value is not None and rise.value >= limit and rise.bounds[0] > 0
 
 
 def _share(rows: list[Mapping[str, Any]]) -> Figure:

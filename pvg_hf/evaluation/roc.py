@@ -142,7 +142,7 @@ def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resample
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     curves = RocCurves(scores, correct)
-    statistics = {
+    statistics: dict[str, Statistic] = {
         "auc": lambda weights: area(curves(weights)),
         "partial_auc": lambda weights: partial_area(curves(weights), MAX_FPR),
         **{f"tpr_at_{fpr}": partial(lambda fpr, weights: tpr_at_fpr(curves(weights), fpr), fpr) for fpr in FPRS},

@@ -175,25 +175,25 @@ def fit_calibration(
     Raises:
         ValueError: if there is no choice.
     """
-    confidence, correct = np.asarray(confidence, float), np.asarray(correct, bool)
-    is_there = ~np.isnan(confidence)
+    levels, is_correct = np.asarray(confidence, float), np.asarray(correct, bool)
+    is_there = ~np.isnan(levels)
     # Problems without a choice say nothing about the confidence.
-    confidence, correct = confidence[is_there], correct[is_there]
-    if not len(confidence):
+    levels, is_correct = levels[is_there], is_correct[is_there]
+    if not len(levels):
         raise ValueError("There is no solution with an answer and a score to calibrate by.")
-    num_correct = correct.sum()
-    targets = np.where(correct, (num_correct + 1) / (num_correct + 2), 1 / (len(correct) - num_correct + 2))
+    num_correct = is_correct.sum()
+    targets = np.where(is_correct, (num_correct + 1) / (num_correct + 2), 1 / (len(is_correct) - num_correct + 2))
     # A row with target p is represented by a row of each class, with weights p and 1 - p.
     # Standardised, so that the solver converges for scores of any scale.
-    centre, scale = confidence.mean(), confidence.std() or 1.0
-    features = np.tile((confidence - centre) / scale, 2)[:, None]
-    classes = np.repeat([1, 0], len(confidence))
+    centre, scale = levels.mean(), levels.std() or 1.0
+    features = np.tile((levels - centre) / scale, 2)[:, None]
+    classes = np.repeat([1, 0], len(levels))
     fitted = LogisticRegression(C=np.inf).fit(features, classes, np.concatenate([targets, 1 - targets]))
     slope = float(fitted.coef_[0, 0] / scale)
     intercept = float(fitted.intercept_[0] - slope * centre)
     if slope < 0:  # the confidence is misleading: use the share of correct choices only
         slope, intercept = 0.0, float(np.log(targets.mean() / (1 - targets.mean())))
-    return Calibration(slope, intercept, len(confidence), num_samples)
+    return Calibration(slope, intercept, len(levels), num_samples)
 
 
 def fit_weights(rows: pd.DataFrame) -> Calibration:

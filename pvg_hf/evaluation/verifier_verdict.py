@@ -78,10 +78,10 @@ def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -
         _beats_chance(accepted, COMPLETENESS, sign=-1),
     )
     others = [(index, _accepted(rounds, index, last.round_index)) for index in earlier]
-    others = [f"{percent(figure)} (verifier {index})" for index, figure in others if figure.value is not None]
+    shown = [f"{percent(figure)} (verifier {index})" for index, figure in others if figure.value is not None]
     known = (
-        f" Earlier verifiers, which this prover was not trained against, accept {' and '.join(others)}."
-        if others
+        f" Earlier verifiers, which this prover was not trained against, accept {' and '.join(shown)}."
+        if shown
         else ""
     )
     return Statement(
@@ -97,7 +97,7 @@ def _beats_chance(figure: Figure, chance: float, *, sign: int = 1) -> tuple[str,
     """Mark and words for a figure beside its value by chance; with `sign` -1, lower is better."""
     if figure.low is None or figure.n < MIN_PROBLEMS:
         return "open", f"too few (n={figure.n}) to tell"
-    low, high = sorted(sign * (bound - chance) for bound in (figure.low, figure.high))
+    low, high = sorted(sign * (bound - chance) for bound in figure.bounds)
     if low > 0:
         return "plain", "clearly better than chance"
     return "bad", "clearly worse than chance" if high < 0 else "not clearly better than chance"
@@ -183,7 +183,7 @@ def read_change(change: Figure, *, rise: tuple[str, str], fall: tuple[str, str],
     """Mark and words for a difference from `other`; `rise` and `fall` hold the mark and the word of each sign."""
     if change.n < MIN_PROBLEMS:
         return "open", f"too few problems (n={change.n}) to tell"
-    if change.low is None or change.low <= 0 <= change.high:  # the 95 % interval contains "no change"
+    if change.low is None or change.low <= 0 <= change.bounds[1]:  # the 95 % interval contains "no change"
         return "open", f"not clearly different from {other}"
     mark, word = rise if change.low > 0 else fall
     return mark, f"clearly {word} than {other}"
@@ -194,20 +194,20 @@ def compare_figures(first: Figure, last: Figure, *, rise: tuple[str, str], fall:
     # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
     if first.low is None or last.low is None or overlap(first, last):
         return "open", "no clear change (the intervals overlap)"
-    mark, word = rise if last.value > first.value else fall
+    mark, word = rise if last.known > first.known else fall
     return mark, f"clearly {word} (the intervals do not overlap)"
 
 
 def overlap(one: Figure, other: Figure) -> bool:
     """Whether the intervals of two figures overlap."""
-    return one.low <= other.high and other.low <= one.high
+    return one.bounds[0] <= other.bounds[1] and other.bounds[0] <= one.bounds[1]
 
 
 def percent(figure: Figure) -> str:
     """Format a rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
     if figure.value is None:
         return "unknown (no solution)"
-    interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.bounds[1]:.1f}]"
     return f"{100 * figure.value:.1f} %{interval} (n={figure.n:,})"
 
 
@@ -215,5 +215,5 @@ def points(figure: Figure) -> str:
     """Format a difference of rates, e.g. `+4.0 points [+1.2, +6.8]`."""
     if figure.value is None:
         return "unknown"
-    interval = "" if figure.low is None else f" [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+    interval = "" if figure.low is None else f" [{100 * figure.low:+.1f}, {100 * figure.bounds[1]:+.1f}]"
     return f"{100 * figure.value:+.1f} points{interval}"

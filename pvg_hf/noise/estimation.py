@@ -27,7 +27,7 @@ class NoiseEstimate:
     @property
     def rates(self) -> tuple[float, float]:
         """The estimated `(rho0, rho1)`, to be used in a correction."""
-        return self.rho0.value, self.rho1.value
+        return self.rho0.known, self.rho1.known
 
 
 def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
@@ -59,7 +59,7 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
             )
         num_wrong, n = int((of_class != truth).sum()), len(of_class)
         estimates.append(wilson(num_wrong / n, n, n))
-    check_rates(*(estimate.value for estimate in estimates))
+    check_rates(*(estimate.known for estimate in estimates))
     return NoiseEstimate(*estimates)
 
 

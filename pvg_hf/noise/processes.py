@@ -170,6 +170,8 @@ class WorkerChecker:
             error = self._start()
             if error is not None:
                 return Verdict(None, 0.0, error)
+        assert self._process is not None
+        assert self._connection is not None
         try:
             self._connection.send((dict(problem), solution))
             if not self._connection.poll(budget_seconds):
@@ -202,8 +204,9 @@ class WorkerChecker:
 
     def close(self) -> None:
         """Kill the worker, if any."""
-        if self._process is None:
+        if self._process is None or self._connection is None:
             return
+        assert self._process.pid is not None
         end_group(self._process.pid)
         self._process.kill()
         self._process.join()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from pvg_hf.config.conditions import Condition
 from pvg_hf.config.fields import check_option, stated_values
@@ -367,7 +367,7 @@ def _override_tiers(tiers: Mapping[str, Tier], config: TiersConfig) -> dict[str,
 
 def _override_routing(routing: Routing, tiers: Mapping[str, Tier], config: SliceConfig) -> Routing:
     stated = stated_values(config)
-    overrides = {"tiers": tuple(_override_tiers(tiers, stated.pop("tiers")).values())}
+    overrides: dict[str, Any] = {"tiers": tuple(_override_tiers(tiers, stated.pop("tiers")).values())}
     if "tier" in stated:
         overrides["start"] = stated.pop("tier")
     return replace(routing, **overrides, **stated)

@@ -127,6 +127,6 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
             Kind of the flaw, e.g. `wrong_operation`.
     """
     lines = [Line(text) for text in solution.strip().split("\n")]
-    if not pd.isna(step) and int(step) < len(lines):
+    if step is not None and not pd.isna(step) and int(step) < len(lines):
         lines[int(step)] = Line(lines[int(step)].text, f"first flaw: {str(kind).replace('_', ' ')}")
     return lines

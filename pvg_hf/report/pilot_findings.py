@@ -87,7 +87,7 @@ class Pilot:
     def needed(self) -> dict[Role, tuple[Outcome, ...]]:
         """Outcomes of which the game needs enough, by role. Roles that it neither trains nor learns from are left out."""
         needs = {Role.HELPFUL: (Outcome.VERIFIED,), Role.SNEAKY: (Outcome.PROOF_INVALID,)}
-        needed = {role: needs[role] for role in self.recipe.prover.trained_roles}
+        needed: dict[Role, tuple[Outcome, ...]] = {role: needs[role] for role in self.recipe.prover.trained_roles}
         if self.recipe.bootstrap.import_from is not None:
             return needed
         sides = (Outcome.VERIFIED, Outcome.PROOF_INVALID)  # of a pair
@@ -287,8 +287,9 @@ def _purpose(role: Role, outcome: Outcome) -> str:
 def _share(counts: Counter[Outcome], outcomes: list[Outcome]) -> str:
     """Describe how many solutions have these outcomes, e.g. `2 of 32 (6 % [2, 20])`."""
     figure = rate(sum(counts[outcome] for outcome in outcomes), counts.total())
-    number = round(figure.value * figure.n)
-    return f"{number} of {figure.n} ({100 * figure.value:.0f} % [{100 * figure.low:.0f}, {100 * figure.high:.0f}])"
+    low, high = figure.bounds
+    number = round(figure.known * figure.n)
+    return f"{number} of {figure.n} ({100 * figure.known:.0f} % [{100 * low:.0f}, {100 * high:.0f}])"
 
 
 def _repeats_itself(text: str) -> bool:

@@ -193,7 +193,7 @@ def _role_statements(last: RoundData) -> list[Statement]:
 def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, described: str) -> Statement:
     """Compare the same kind of solution between the roles, and two kinds within the sneaky role."""
     roles_differ = not overlap(helpful, sneaky)  # by the role, or because its mistakes are easier to see
-    checks = spared.value > sneaky.value and not overlap(sneaky, spared)
+    checks = spared.known > sneaky.known and not overlap(sneaky, spared)
     return Statement(
         "plain" if roles_differ else "good" if checks else "open",
         "Checking, or recognising the role",

@@ -457,7 +457,7 @@ def difficulty_table(run: RunData) -> Table:
 
 def pilot_table(pilot: Pilot) -> Table:
     """Shares of outcomes and lengths of the pilot's solutions, one row per role."""
-    rows = []
+    rows: list[tuple[str, list[TableCell]]] = []
     for role in PILOT_ROLES if pilot.rows else ():
         counts, lengths = pilot.counts(role), pilot.lengths(role)
         shares = [figure_cell(rate(counts[outcome], counts.total()), 2) for outcome in pilot.outcomes]

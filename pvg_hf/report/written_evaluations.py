@@ -7,7 +7,7 @@ import pandas as pd
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.report.escaping import Line
-from pvg_hf.run.read import RoundData, RunData
+from pvg_hf.run.read import RunData
 
 NUM_SHOWN = 6
 
@@ -30,10 +30,10 @@ class ShownEvaluation:
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     """Select up to `NUM_SHOWN` evaluations of the last round, from every true score in turn, hallucinated issues first."""
-    rounds = _rounds_with_evaluations(run)
-    if not rounds:
+    tables = [data.evaluations for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]
+    if not tables:
         return []
-    rows = rounds[-1].evaluations
+    rows = tables[-1]
     order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
     # Round-robin over the true scores: the first evaluation of each score, then the second of each, and so on.
@@ -66,7 +66,3 @@ def _show_line(text: str, mark: str | None) -> Line:
 
 def _tidy(text: str) -> str:
     return " ".join(text.split())
-
-
-def _rounds_with_evaluations(run: RunData) -> list[RoundData]:
-    return [data for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]

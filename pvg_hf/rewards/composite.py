@@ -123,7 +123,9 @@ def _read_named(
     if name == "acceptance_prob":
         return scores.sigmoid()
     source = _SOURCES.get(name, name)
-    signal = _read_signal(source, given[source], scores, answered)
+    found = given[source]
+    assert found is not None
+    signal = _read_signal(source, found, scores, answered)
     return 1 - signal if name == "dissimilarity" else signal
 
 

@@ -42,7 +42,7 @@ class PromptBuilder:
     Args:
         task ([`Task`]):
             The task that provides templates and examples.
-        overrides (`Mapping[Role | str, str]`, *optional*):
+        overrides (`Mapping[Role, str]` or `Mapping[str, str]`, *optional*):
             Templates that replace the task's, per role.
         sneaky_sees (`str`, defaults to `"nothing"`):
             What the sneaky role is shown: `"nothing"`, `"reference_answer"` (Kim & Lee 2026) or `"honest_solution"`.
@@ -59,7 +59,7 @@ class PromptBuilder:
     """
 
     task: Task
-    overrides: Mapping[Role | str, str] = field(default_factory=dict)
+    overrides: Mapping[Role, str] | Mapping[str, str] = field(default_factory=dict)
     sneaky_sees: SneakySees = _DEFAULTS.sneaky_sees
     few_shot: int | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)

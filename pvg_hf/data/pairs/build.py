@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -476,7 +477,7 @@ def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: s
         ValueError: if no pair can be built.
     """
     data = recipe.data
-    choice = {"pairs": data.pairs, "pair_share": data.pair_share} if part == "verifier" else {}
+    choice: dict[str, Any] = {"pairs": data.pairs, "pair_share": data.pair_share} if part == "verifier" else {}
     return build_pairs(
         files,
         seed=recipe.seed,

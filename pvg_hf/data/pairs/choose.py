@@ -245,6 +245,8 @@ def choose_solutions(
     rows = candidates.rows
     sources = [source for source in sorted(weights) if weights[source] > 0]
     draws = _draw(candidates, len(sources), seed, round_index)
+    sides: tuple[str, ...]
+    nums: tuple[np.ndarray, ...]
     if by_label:
         sides, label = SIDES, rows["label"]
         num_incorrect = solutions_per_problem // 2 + (draws.coin < 0.5) * (solutions_per_problem % 2)

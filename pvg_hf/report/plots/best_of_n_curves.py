@@ -82,8 +82,8 @@ def _places(ns: Sequence[int], position: int, num_rounds: int) -> list[float]:
 
 
 def _draw_predicted(axes: Axes, places: list[float], data: RoundData, color: Any, label: str | None) -> None:
-    values = [data.figure(f"{PREDICTED}{n}").value for n in sizes(data)]
-    if None not in values:
+    values = [value for n in sizes(data) if (value := data.figure(f"{PREDICTED}{n}").value) is not None]
+    if len(values) == len(places):
         axes.plot(places, values, color=color, linewidth=1, linestyle=(0, (1, 2)), label=label)
 
 

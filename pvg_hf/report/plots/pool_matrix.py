@@ -77,13 +77,13 @@ def _matrix_size(verifiers: list[int], pools: list[int]) -> tuple[float, float]:
 
 
 def _draw_matrix(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]) -> None:
-    shares = [[cells[v, p].value if (v, p) in cells else float("nan") for p in pools] for v in verifiers]
+    shares = [[cells[v, p].known if (v, p) in cells else float("nan") for p in pools] for v in verifiers]
     axes.imshow(shares, cmap="Oranges", vmin=0, vmax=1, aspect="auto")
     for (verifier, pool), figure in cells.items():
         row, column = verifiers.index(verifier), pools.index(pool)
         # A mean's interval by Student's t may end where no share is, below 0 or above 1.
-        interval = "" if figure.low is None else f"\n[{max(figure.low, 0):.2f}, {min(figure.high, 1):.2f}]"
-        color = "white" if figure.value >= DARK else "black"
+        interval = "" if figure.low is None else f"\n[{max(figure.low, 0):.2f}, {min(figure.bounds[1], 1):.2f}]"
+        color = "white" if figure.known >= DARK else "black"
         axes.text(column, row, f"{figure.value:.2f}{interval}", ha="center", va="center", fontsize=9, color=color)
         if verifier == pool:
             axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, linewidth=2))

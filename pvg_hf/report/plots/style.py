@@ -1,6 +1,7 @@
 """Common style of all plots: Okabe and Ito's colour-blind-safe palette, with a different line style for each colour."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,14 +83,14 @@ def round_style(position: int, num_rounds: int) -> Style:
     return {"color": color, "marker": marker, "linestyle": line}
 
 
-def draw_figures(axes: Axes, xs: list[float], figures: list[Figure], *, shift: float = 0.0, **style: Any) -> None:
+def draw_figures(axes: Axes, xs: Sequence[float], figures: list[Figure], *, shift: float = 0.0, **style: Any) -> None:
     """
     Draw a line through values with their 95 % intervals; figures without a value are left out.
 
     Args:
         axes ([`~matplotlib.axes.Axes`]):
             The axes.
-        xs (`list[float]`), figures (`list[Figure]`):
+        xs (`Sequence[float]`), figures (`list[Figure]`):
             Position and figure of each point.
         shift (`float`, *optional*, defaults to `0.0`):
             Sideways shift of the points, so that the intervals of two lines do not overlap.
@@ -116,7 +117,7 @@ def draw_figures(axes: Axes, xs: list[float], figures: list[Figure], *, shift: f
 
 def legend_below(canvas: Canvas, num_columns: int = 4) -> None:
     """Add one legend under all panels, with each entry once."""
-    entries = {}
+    entries: dict[Any, Any] = {}
     for axes in canvas.axes:
         entries |= dict(zip(*reversed(axes.get_legend_handles_labels())))
     canvas.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=num_columns, **_LEGEND)

@@ -59,7 +59,7 @@ def parse_expression(text: str) -> "Basic | None":
     if not _is_bounded(text):
         return None
     # Imported here because sympy takes half a second to import, and tasks with plain numbers never need it.
-    from math_verify import LatexExtractionConfig, parse
+    from math_verify import LatexExtractionConfig, parse  # type: ignore[import-untyped]  # it ships no types
     from sympy import nan, zoo
 
     found = parse(
@@ -92,14 +92,14 @@ def _to_fraction(expression: "Basic") -> Fraction | None:
 
     if isinstance(expression, Rational):
         return Fraction(expression.p, expression.q)
-    values = [_to_fraction(argument) for argument in expression.args]
-    if not values or None in values:
+    values = [value for value in map(_to_fraction, expression.args) if value is not None]
+    if not values or len(values) < len(expression.args):
         return None
     if isinstance(expression, Pow):
         return 1 / values[0] if expression.args[1] == S.NegativeOne else None
     if isinstance(expression, Add):
         return sum(values, Fraction(0))
-    return prod(values) if isinstance(expression, Mul) else None
+    return prod(values, start=Fraction(1)) if isinstance(expression, Mul) else None
 
 
 def is_number_expression(text: str) -> bool:

@@ -90,6 +90,7 @@ def _marked_answer(text: str, read: Callable[[str], str | None]) -> str | None:
 def _line(text: str, mark: re.Match[str]) -> re.Match[str] | None:
     """Match the rest of a mark's line or, below a heading `Answer`, the next line that is not only decoration."""
     line = _LINE_AFTER_MARK.match(text, mark.end())
+    assert line is not None  # both of its groups can be empty
     # Below a bare `####`, and in an equation below a heading, mostly begins a derivation.
     is_derivation = line["skipped"] and (mark[0].endswith("#") or "=" in line["content"])
     return None if is_derivation else line
@@ -185,7 +186,7 @@ def answers_equal(a: str | None, b: str | None) -> bool:
 
 def _values_equal(first: str, second: str) -> bool:
     numbers = read_number(first), read_number(second)
-    if None not in numbers:
+    if numbers[0] is not None and numbers[1] is not None:
         return numbers[0].value == numbers[1].value
     expressions = [
         parse_expression(text) if number is None else to_expression(number.value)

@@ -111,7 +111,7 @@ class _Reader:
         """Find whose number a line without a name calculates: the first person whom it fits, else fits nearly."""
         order = [*self.puzzle.needed, *self.puzzle.by_owner]
         free = [owner for owner in dict.fromkeys(order) if not self.claims.is_stated(owner)]
-        exact = [owner for owner in free if line.calculation in self.claims.calculations(owner)]
+        exact = [owner for owner in free if any(one == line.calculation for one in self.claims.calculations(owner))]
         ready = [
             owner
             for owner in free

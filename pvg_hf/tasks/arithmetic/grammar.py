@@ -217,8 +217,9 @@ def _sample_comparison(rng: np.random.Generator, owner: str, source: str, value:
     """Draw a comparison with `source`, whose number is `value`, that keeps the owner's number within range."""
     while True:  # adding or subtracting a small amount is always possible
         relation, amount, _ = WORDINGS[rng.integers(len(WORDINGS) - 1)]
-        clue = Clue(owner, relation, amount or int(rng.integers(2, MAX_AMOUNT + 1)), (source,))
-        if relation is Relation.SHARE and value % clue.amount:
+        number = amount or int(rng.integers(2, MAX_AMOUNT + 1))
+        clue = Clue(owner, relation, number, (source,))
+        if relation is Relation.SHARE and value % number:
             continue
         if 1 <= clue.apply({source: value}) <= MAX_VALUE:
             return clue
@@ -238,7 +239,8 @@ def _sample_distractor(rng: np.random.Generator, clues: list[Clue]) -> Clue:
 
 def _shuffled(rng: np.random.Generator, clues: list[Clue]) -> Iterator[Clue]:
     """Yield the clues in a random order in which each comes after those that it compares with."""
-    waiting, written = list(clues), set()
+    waiting = list(clues)
+    written: set[str] = set()
     while waiting:
         ready = [clue for clue in waiting if written.issuperset(clue.sources)]
         clue = ready[rng.integers(len(ready))]

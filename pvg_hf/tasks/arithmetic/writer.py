@@ -84,7 +84,7 @@ def sample_solution(
             Keys of `STYLES` to draw from.
     """
     while True:  # ends, because a flawless solution's numbers are always in range
-        text = _Writer(rng, puzzle, flaw, STYLES[styles[rng.integers(len(styles))]]).write()
+        text = _Writer(rng, puzzle, flaw, STYLES[styles[int(rng.integers(len(styles)))]]).write()
         if text is not None:
             return text
 

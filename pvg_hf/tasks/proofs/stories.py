@@ -4,7 +4,7 @@ form. Samples stories, writes them and their solutions as text, and parses the t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -145,7 +145,7 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     return story, " ".join(sentences)
 
 
-def _tell(event: Event, words: dict[str, str]) -> str:
+def _tell(event: Event, words: Mapping[str, str | None]) -> str:
     return f"On {event.day} " + VERB_BY_WORD[event.verb].sentence.format(amount=event.amount, **words)
 
 
