@@ -95,7 +95,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")
         build_solutions_page(app, run)
-    pages = {
+    pages: dict[tuple[str, str], Callable[[gr.Blocks], None]] = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
         ("Verifiers", "verifiers"): partial(build_verifiers_page, run=run),
         ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),

@@ -49,7 +49,7 @@ def build_evaluations_page(demo: gr.Blocks, run: OpenRun) -> None:
         return problems(found.damage), gr.Column(elem_classes=shown_if(True)), gr.Dropdown(**choices), *shown
 
     def show(k: int | None, name: str, at: float | None, steps: int):
-        table = run.evaluations().tables.get(k)
+        table = None if k is None else run.evaluations().tables.get(k)
         rows = None if table is None else KINDS[name](table)
         if rows is None or rows.empty:
             return gr.Number(1, label="Evaluation 0 of 0"), notice("No evaluation fits. Choose another round or kind.")

@@ -175,7 +175,7 @@ class SolutionIndex:
     def find(self, query: Query) -> list[str]:
         """Ids of the problems that match a query, the most informative first."""
         condition, order = _FILTERS[query.filter]
-        values = {
+        values: dict[str, Any] = {
             "round_index": query.round_index,
             "is_test": query.is_test,
             "difficulty": query.difficulty,

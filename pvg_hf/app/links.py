@@ -14,7 +14,7 @@ class View:
 
     query: Query
     problem_id: str | None = None
-    chosen: dict[Role, int | None] = field(default_factory=dict)
+    chosen: Mapping[Role, int | None] = field(default_factory=dict)
 
 
 def write_link(view: View) -> str:

@@ -92,10 +92,10 @@ def _show_rounds(data: RunData) -> str:
 
 def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> str:
     data = run.data()
-    sides = solutions_of(data, our_round), solutions_of(other.data(), their_round)
-    if None in sides:
+    left, right = solutions_of(data, our_round), solutions_of(other.data(), their_round)
+    if left is None or right is None:
         return notice("One of the rounds is not evaluated yet.", kind="problem")
-    compared = compare_rounds(*sides)
+    compared = compare_rounds(left, right)
     ours, theirs = f"{run.name}, round {our_round}", f"{other.name}, round {their_round}"
     is_paired = any(figure.num_shared for figure in compared)
     table = comparison_table(compared, ours, theirs)

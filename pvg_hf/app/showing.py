@@ -169,7 +169,7 @@ def _show(
         row["correct"],
         row["answer"],
         row["outcome"],
-        None if pd.isna(kind) else kind.replace("_", " "),
+        None if kind is None or pd.isna(kind) else kind.replace("_", " "),
         "first_flaw_kind" in row,
     )
     return ShownSolution(

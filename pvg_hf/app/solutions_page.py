@@ -40,7 +40,7 @@ KEYS = "Keys: right arrow or n for the next problem, left arrow or p for the pre
 class Page:
     """Components of the page: those that select a view, and those that show it."""
 
-    controls: list[gr.components.Component]
+    controls: list[gr.Dropdown | gr.Textbox]
     buttons: list[gr.Button]  # previous and next
     position: gr.Number
     picks: dict[Role, gr.Dropdown]
@@ -80,7 +80,7 @@ def nothing_yet(run: OpenRun) -> str:
     )
 
 
-def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
+def _make_controls(index: SolutionIndex) -> list[gr.Dropdown | gr.Textbox]:
     with gr.Row(elem_id="filters"):
         round_index = gr.Dropdown(
             _rounds(index), value=next(reversed(index.rounds), None), label="Round", elem_id="round", min_width=130
@@ -109,7 +109,7 @@ def _rounds(index: SolutionIndex) -> list[tuple[str, int]]:
     return [("base prover" if k == BASE_ROUND else f"round {k}", k) for k in index.rounds]
 
 
-def _make_panels(controls: list[gr.components.Component]) -> Page:
+def _make_panels(controls: list[gr.Dropdown | gr.Textbox]) -> Page:
     with gr.Row(elem_id="steps-row"):
         previous = gr.Button("Previous", elem_id="previous")
         position = gr.Number(1, label="Problem", precision=0, minimum=1, elem_id="position")

@@ -203,6 +203,8 @@ def _rehearse_penalty(config: VerifierConfig) -> None:
     if ":" not in method or not config.traits.learns_from_pairs:
         return
     margins, environments = torch.tensor([0.5, -0.5, 1.0, -1.0], requires_grad=True), torch.tensor([0, 0, 1, 1])
-    risk = invariant_risk(margins, environments, load_regulariser(read_method(method).penalty), weight=1.0)
+    penalty = read_method(method).penalty
+    assert penalty is not None
+    risk = invariant_risk(margins, environments, load_regulariser(penalty), weight=1.0)
     if not risk.penalty.isfinite():
         raise ValueError(f"The invariance penalty `{method}` returns {risk.penalty.item()}; it must be finite.")

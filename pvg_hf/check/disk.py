@@ -21,15 +21,16 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
     model is unknown.
     """
     kept, temporary = 0.0, [0.0]
-    sizes: dict[int | None, dict[str, PlayerSize | None]] = {}
+    sizes: dict[int | None, dict[str, PlayerSize]] = {}
     rows = problems.sample("verifier", 64)
     row_bytes = ROW_BYTES + sum(len(row["problem"] + row["reference"]) for row in rows) / max(1, len(rows))
     for key in unfinished(recipe):
         index = key.round_index if key.round_index in recipe.rounds else None  # rounds without overrides are equal
         of_round = recipe if index is None else recipe.for_round(index)
         if index not in sizes:
-            sizes[index] = read_sizes(of_round, hardware)
-            if None in sizes[index].values():
+            found = read_sizes(of_round, hardware)
+            sizes[index] = {name: size for name, size in found.items() if size is not None}
+            if len(sizes[index]) < len(found):
                 return None
         kept += _num_rows(of_round, key, problems) * row_bytes + _weight_bytes(of_round, key, sizes[index])
         temporary.append(_checkpoint_bytes(of_round, key, sizes[index]))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
-from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.tuners.tuners_utils import BaseTuner, BaseTunerLayer
 from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.check.amounts import find_tokenizer, tokenizer_source
@@ -47,7 +47,7 @@ def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) 
     tokenizer = find()
     if tokenizer is None and Path(resolve_model(config.model, player)).is_dir():
         yield f"{where}, a folder without a tokenizer that can be loaded; save one there, next to the weights."
-    if tokenizer is None or not texts:
+    if problems is None or tokenizer is None or not texts:
         return
     if player == "verifier" and verifier.traits.scores_by_likelihood and tokenizer.eos_token is None:
         yield f"{where}, whose tokenizer has no end token, as `verifier.kind: likelihood` needs; name a language model that writes."
@@ -55,7 +55,8 @@ def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) 
     if learns_from_pairs:
         make_input = partial(VerifierInput.of, verifier, tokenizer.eos_token)
         if not refusals("", make_input):  # else the template is reported with the player's other mistakes
-            yield from _check_max_length(verifier, map(len, make_input().encode(tokenizer, *zip(*texts, strict=True))))
+            asked, written = ([text[place] for text in texts] for place in (0, 1))
+            yield from _check_max_length(verifier, map(len, make_input().encode(tokenizer, asked, written)))
     else:
         write = (
             partial(_write_prompts, recipe, problems)
@@ -123,7 +124,7 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, problems: Game
     else:
         mistakes = list(check_source(config.model, config.revision, player))
         if player == "verifier":
-            mistakes = mistakes or refusals(f"`verifier.model` is `{config.model}`", partial(_check_head, config))
+            mistakes = mistakes or refusals(f"`verifier.model` is `{config.model}`", partial(_check_head, verifier))
     unreadable = mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
     yield from unreadable or _check_adapter(config, player)
     yield from [] if mistakes else check_tokenizer(recipe, player, problems)
@@ -139,14 +140,15 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, problems: Game
 def _check_adapter(config: PlayerConfig, player: str) -> Iterator[str]:
     """List names in `lora.target_modules` without a module, and adapters that the player's trainer or vLLM ignores."""
     model = read_adapted_player(config, player)
-    if model is None:
+    if model is None or config.lora is None:
         return
+    assert isinstance(model.base_model, BaseTuner)
     names, found = config.lora.target_modules, model.base_model.targeted_module_names
     where = f"`{player}.lora.target_modules` is `{names}`"
     for name in [] if isinstance(names, str) else names:
         if not any(f".{place}".endswith(f".{name}") for place in found):
             yield f"`{player}.lora.target_modules` has `{name}`, which is no module of `{config.model}`: leave it out."
-    is_sampled = isinstance(config, ProverConfig) or not config.traits.learns_from_pairs
+    is_sampled = not isinstance(config, VerifierConfig) or not config.traits.learns_from_pairs
     if is_sampled and isinstance(model.get_output_embeddings(), BaseTunerLayer):
         yield f"{where}, which adapts the output layer, and GRPO would not train that: leave it out (usually `lm_head`)."
     if isinstance(config, ProverConfig) and config.generation.startswith("vllm_") and has_tied_adapter(model):

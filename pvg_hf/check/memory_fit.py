@@ -75,7 +75,8 @@ def _sizes(config: PlayerConfig, share: int, most: int) -> list[int]:
 
 
 def _with(recipe: Recipe, player: str, settings: dict[str, Any]) -> Recipe:
-    return replace(recipe, **{player: replace(recipe.player(player), **settings)})
+    changed: dict[str, Any] = {player: replace(recipe.player(player), **settings)}
+    return replace(recipe, **changed)
 
 
 def _vllm_share(prover: ProverConfig) -> float:

@@ -10,7 +10,7 @@ from datasets import Dataset
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.conditions import Condition
-from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
+from pvg_hf.config.noise_section import BudgetConfig, CheckerConfig, NoiseConfig
 from pvg_hf.core.extensions import ExtensionError, suggest
 from pvg_hf.data.label_rates import label_rates
 from pvg_hf.noise.error_buckets import FEATURES, SolutionValues
@@ -21,7 +21,9 @@ from pvg_hf.tasks.base import Problem
 
 def check_checker(checker: CheckerConfig | None) -> list[str]:
     """List mistakes in `noise.checker` that can be found without the task's problems."""
-    tries = {} if checker is None else {"`noise.checker`": make_routes, "`noise.checker.command`": make_base}
+    if checker is None:
+        return []
+    tries = {"`noise.checker`": make_routes, "`noise.checker.command`": make_base}
     return [mistake for where, make in tries.items() for mistake in refusals(where, partial(make, checker))]
 
 
@@ -40,22 +42,25 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
     [`check_checker`] must have found no mistake.
     """
     checker = recipe.noise.checker
+    assert checker is not None
     routes = make_routes(checker)
     mistakes = [*_check_columns(routes, parts), *_check_selectors(checker, parts)]
-    mistakes = mistakes or refusals("`noise.checker`", partial(_check_budgets, recipe.noise, routes, parts))
+    mistakes = mistakes or refusals(
+        "`noise.checker`", partial(_check_budgets, checker.budget, recipe.noise, routes, parts)
+    )
     yield from mistakes or check_label_rates(recipe, round_index, parts)
     yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
 
 
-def _check_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
+def _check_budgets(budget: BudgetConfig, noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
     """Raise a `ValueError` if a budget of the checker does not cover the cheapest first call."""
-    budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
+    budgets = {name: amount for name, amount in asdict(budget).items() if amount is not None}
     if not budgets:
         return
     players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
     problems = (problem for player in players for problem in parts[player])
     least = min(routes.of(problem)[0].path[0].cost for problem in problems)
-    small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
+    small = [f"`budget.{name}` ({amount:g})" for name, amount in budgets.items() if amount < least]
     if small:
         raise ValueError(
             f"{' and '.join(small)} cannot pay for a single call: the cheapest first call costs {least:g}, so that every "

@@ -229,13 +229,14 @@ def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
 
 def _describe_pretraining(recipe: Recipe) -> str:
     flops = {name: read_pretraining_flops(config, name) for name, config in recipe.players.items()}
-    unknown = [name for name, number in flops.items() if not number]
-    if unknown:
+    prover, verifier = flops["prover"], flops["verifier"]
+    if not prover or not verifier:
+        unknown = [name for name, number in flops.items() if not number]
         ratio = (
             f"no share is known, as the configuration of the {' and the '.join(unknown)} has no `pretraining_flops`"
         )
     else:
-        ratio = f"the verifier took {flops['verifier'] / flops['prover']:.1e} of the prover's operations"
+        ratio = f"the verifier took {verifier / prover:.1e} of the prover's operations"
     return f"{ratio} (Kirchner et al.: 1e-3 to 1.6e-2 works, 1 gains no robustness)"
 
 
@@ -284,7 +285,7 @@ def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]
     finished = finished_phases(recipe, RunFolder.of(recipe))
     left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
     to_play = [(plan, name, number) for plan, counts in left for name, number in counts.items()]
-    known = sum(number * plan.times[name].seconds for plan, name, number in to_play if plan.times.get(name))
+    known = sum(number * time.seconds for plan, name, number in to_play if (time := plan.times.get(name)))
     unknown = [(plan, name, number) for plan, name, number in to_play if not plan.times.get(name)]
     total = show_seconds(known) if known or not unknown else ""
     yield _row("To play", "", "", "", f"> {total}" if unknown and total else total or "?")
@@ -297,8 +298,8 @@ def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]
     for place, names in places.items():
         yield from wrap(f"Time of {', '.join(names)}: measured {place}.", WIDTH)
     if unknown:
-        names = ", ".join(dict.fromkeys(name for _, name, _ in unknown))
-        yield from wrap(f"Time of {names}: not measured yet. {_describe_rough_time(plans[0], unknown)}", WIDTH)
+        phases = ", ".join(dict.fromkeys(name for _, name, _ in unknown))
+        yield from wrap(f"Time of {phases}: not measured yet. {_describe_rough_time(plans[0], unknown)}", WIDTH)
 
 
 def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, str, int]]) -> str:

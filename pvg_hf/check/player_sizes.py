@@ -101,6 +101,7 @@ class PlayerSize:
 
     def static_cache_bytes(self, num_rows: float, num_tokens: int, free_bytes: float) -> float:
         """Memory of the cache of a compiled `generate` for `num_rows` texts, of which as many as fit are written at once."""
+        assert self.config is not None
         dtype = {2: torch.bfloat16, 4: torch.float32}[self.weight_bytes]
         fitting = rows_that_fit(self.config, dtype, num_tokens, int(max(0, free_bytes)))
         rows = min(fitting, 1 << (max(1, ceil(num_rows)) - 1).bit_length())
@@ -211,7 +212,9 @@ def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
     stored = read_model_config(config, player)
     if stored is None or config.lora is None:
         return None
-    return _empty_player(stored, _has_lm_head(config), config.lora)
+    model = _empty_player(stored, _has_lm_head(config), config.lora)
+    assert isinstance(model, PeftModel)
+    return model
 
 
 def _empty_player(config: PretrainedConfig, has_lm_head: bool, lora: LoraConfig | None) -> PreTrainedModel | PeftModel:
@@ -225,7 +228,7 @@ def _empty_player(config: PretrainedConfig, has_lm_head: bool, lora: LoraConfig 
     return get_peft_model(model, adapter, low_cpu_mem_usage=True)
 
 
-def _num_linear(model: torch.nn.Module) -> int:
+def _num_linear(model: PreTrainedModel | PeftModel) -> int:
     """Number of weights that bitsandbytes quantises: the frozen matrices between embedding and head."""
     head = model.get_output_embeddings()
     return sum(

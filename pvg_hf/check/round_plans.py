@@ -112,13 +112,14 @@ def _equal_rounds(recipe: Recipe) -> list[range]:
 
 def _known_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
     sizes = read_sizes(recipe, hardware)
-    unknown = [name for name, size in sizes.items() if size is None]
+    known = {name: size for name, size in sizes.items() if size is not None}
+    unknown = [name for name in sizes if name not in known]
     if unknown:  # the checks before a plan have read it, so that only the connection can have failed since
         raise ValueError(
             f"Cannot read the configuration of the model of: {', '.join(unknown)}. It is not on this machine, and the Hub does not "
             "give it. Plan again when the Hub can be reached, or download the model (`hf download ORG/NAME`)."
         )
-    return sizes
+    return known
 
 
 def _with_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[RoundPlan]:

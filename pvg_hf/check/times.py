@@ -57,10 +57,11 @@ def estimate_time(phase: str, tokens: Mapping[str, float], measured: Sequence[Me
     wanted = {kind: number for kind, number in tokens.items() if number}
     same = next((one for one in measured if one.phase == phase), None)
     if same is None:
-        chosen = {kind: _measured_elsewhere(phase, kind, measured) for kind in wanted}
+        found = {kind: _measured_elsewhere(phase, kind, measured) for kind in wanted}
     else:
-        chosen = {kind: same for kind in wanted if kind in same.seconds}
-    if None in chosen.values():
+        found = {kind: same for kind in wanted if kind in same.seconds}
+    chosen = {kind: one for kind, one in found.items() if one is not None}
+    if len(chosen) < len(found):
         return None
     seconds = sum(wanted[kind] * one.seconds[kind] / one.tokens[kind] for kind, one in chosen.items())
     return Estimate(seconds, tuple(dict.fromkeys(one.where for one in chosen.values())))

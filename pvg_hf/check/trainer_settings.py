@@ -14,7 +14,7 @@ from pvg_hf.check.loading import check_source
 from pvg_hf.check.player_sizes import read_critic_size
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
+from pvg_hf.config.player_sections import ProverConfig, VerifierConfig
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
@@ -119,11 +119,11 @@ def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterat
     """List a batch that the processes cannot share evenly, or that `micro_batch_size` does not divide: TRL would drop rows."""
     config = recipe.player(player)
     if player == "prover":
-        unit, names = "solutions", ("prompts_per_step", "num_generations")
-    elif config.traits.learns_from_pairs:
-        unit, names = "pairs", ("pairs_per_step",)
+        unit, names = "solutions", ["prompts_per_step", "num_generations"]
+    elif recipe.verifier.traits.learns_from_pairs:
+        unit, names = "pairs", ["pairs_per_step"]
     else:
-        unit, names = "evaluations", ("score.proofs_per_step", "score.num_generations")
+        unit, names = "evaluations", ["score.proofs_per_step", "score.num_generations"]
     values = vars(config) | {f"score.{name}": value for name, value in vars(recipe.verifier.score_settings).items()}
     sizes = {name: values[name] for name in names}
     rows = prod(sizes.values())
@@ -170,7 +170,10 @@ def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
 
 
 def refused_fields(
-    player: str, config: PlayerConfig, config_class: type[TrainingArguments], settings: Collection[str]
+    player: str,
+    config: ProverConfig | VerifierConfig,
+    config_class: type[TrainingArguments],
+    settings: Collection[str],
 ) -> Iterator[str]:
     """List arguments in `trainer` that the trainer does not know, that a key of the recipe sets, or that the game sets."""
     known = [field.name for field in fields(config_class) if field.init]

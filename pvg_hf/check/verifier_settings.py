@@ -52,10 +52,11 @@ class PairChecks:
         if uneven:
             yield from uneven
             return
-        run, rates = TrainerRun(ANYWHERE, hardware), {"label_rates": label_rates, "assumed_rates": assumed_rates}
-        settings = verifier_settings(recipe, run, **rates)
+        run = TrainerRun(ANYWHERE, hardware)
+        settings = verifier_settings(recipe, run, label_rates=label_rates, assumed_rates=assumed_rates)
         refused = list(refused_fields("verifier", recipe.verifier, NoisyRewardConfig, settings))
-        yield from refused or refusals("`verifier`", partial(verifier_arguments, recipe, run, **rates))
+        make = partial(verifier_arguments, recipe, run, label_rates=label_rates, assumed_rates=assumed_rates)
+        yield from refused or refusals("`verifier`", make)
 
     def check_task(self, recipe: Recipe, task: Task) -> Iterator[str]:
         """List no mistake: pairs can be made of any task's solutions."""

@@ -62,7 +62,7 @@ class BestHelpfulCallback(StepFigures):
         is_noisy = context.recipe.noise.is_for_prover
         self.labels = LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
         self.best = float("-inf")
-        self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
+        self._start: Mapping[str, float | None] = {}  # figures before the first step, until they are logged
         self._sampler: Sampler | None = None
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -79,7 +79,7 @@ class BestHelpfulCallback(StepFigures):
             if self._improves(state.log_history[-1][SELECTION]):
                 self._keep(state.global_step)
 
-    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+    def step_figures(self, state: TrainerState) -> Mapping[str, float | None]:
         figures, self._start = self._start, {}  # in the line of the first step
         if self._is_due(state):
             # After an interruption `StopCallback` ends the training, and the evaluation is made when it resumes.
@@ -92,9 +92,9 @@ class BestHelpfulCallback(StepFigures):
         is_last = state.global_step == state.max_steps or self.is_over()
         return is_last or state.global_step % self.context.recipe.prover.evaluation_steps == 0
 
-    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+    def on_log(self, args, state, control, logs: dict[str, Any] | None = None, **kwargs):
         super().on_log(args, state, control, logs, **kwargs)
-        if self._improves(logs.get(SELECTION)):
+        if logs and self._improves(logs.get(SELECTION)):
             self._keep(state.global_step)
 
     def on_train_end(self, args, state, control, **kwargs):
@@ -103,9 +103,10 @@ class BestHelpfulCallback(StepFigures):
 
     def _improves(self, selection: float | None) -> bool:
         """Note a figure of an evaluation, and return whether it is the highest so far; `None` is never."""
-        is_best = selection is not None and selection > self.best
-        self.best = selection if is_best else self.best
-        return is_best
+        if selection is not None and selection > self.best:
+            self.best = selection
+            return True
+        return False
 
     def _keep(self, step: int) -> None:
         # Remove the digests first: a folder without them is incomplete.
@@ -133,7 +134,7 @@ class BestHelpfulCallback(StepFigures):
             return 0
 
     @spending(EVALUATING)
-    def _judge(self) -> Mapping[str, float]:
+    def _judge(self) -> Mapping[str, float | None]:
         config, processes = self.context.recipe.prover, self.context.processes
         problems = self.context.problems.parts["prover_heldout"]
         problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
@@ -196,7 +197,7 @@ class BestHelpfulCallback(StepFigures):
 
     def _figures(
         self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade], labels: list[int | None]
-    ) -> dict[str, float]:
+    ) -> dict[str, float | None]:
         scores = torch.tensor(
             self.trainer.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows])
         )

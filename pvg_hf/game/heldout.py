@@ -121,11 +121,11 @@ def score_heldout(
         # Whole or not at all: half a file would keep the verifier from being loaded again.
         with replacing(verifier / HELDOUT) as temporary:
             rows.to_parquet(temporary, write_page_checksum=True)
-        line = fit_calibration(known["score"], labels)
+        line = fit_calibration(known["score"], labels.tolist())
         probability = {"slope": line.slope, "intercept": line.intercept}
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
         write_json(verifier / CALIBRATION, calibration)
-    counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}
+    counts: dict[str, float | None] = {f"verifier/{name}": number for name, number in scorer.counts.items()}
     if is_observed:
         counts["verifier/observed/heldout_pair_accuracy"] = decisive.value
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
@@ -162,7 +162,7 @@ def _check_pair_accuracy(
             f"The verifier of round {round_index} gives every held-out solution the same score. Train it longer "
             f"(`verifier.max_steps`), on more problems, or with another learning rate. {advice}"
         )
-    if accuracy.value < least:  # not so without a pair, whose rate is NaN
+    if accuracy.value is not None and accuracy.value < least:  # there is no rate without a pair
         raise DegenerateVerifierError(
             f"The verifier of round {round_index} orders a share of {accuracy.value:.2f} of the held-out pairs correctly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "

@@ -171,5 +171,7 @@ class StopRequest:
     def _urge(self) -> None:
         """Give the second signal in the user's place; again and again, as `__del__` and the like swallow any error."""
         # A thread, because the timers that give signals are taken by math-verify. A signal also ends a wait of the main thread.
+        main = threading.main_thread().ident
+        assert main is not None
         while not self._is_answered.wait(GRACE_SECONDS):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGINT)

@@ -45,7 +45,7 @@ class CallLog:
             return event.get("step", step) < step
 
         journal = Journal(self.path)
-        kept = [event for event in journal.scan()[0] if is_earlier(event)]
+        kept: list[CallEvent] = [event for event in journal.scan()[0] if is_earlier(event)]
         if self.is_main:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -103,7 +103,9 @@ def summarize_calls(context: PhaseContext, output: Path) -> None:
     if not logs or not context.processes.is_main_process:
         return
     counts = count_calls(event for log in logs for event in read_events(log))
-    routes = make_routes(context.recipe.noise.checker)
+    checker = context.recipe.noise.checker
+    assert checker is not None  # it has made the calls
+    routes = make_routes(checker)
     rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
     place = {"phase": context.phase.name, "round": context.phase.place[0]}
@@ -290,10 +292,11 @@ class LabelSource:
             return outcome
         if self._checker is None:
             return self._flip(row, outcome, step)
-        place = {"round_index": self.round_index, "verdict": verdict, "step": step}
-        return self._checker.check(row, row["solution"], **place).code
+        check = self._checker.check
+        return check(row, row["solution"], round_index=self.round_index, verdict=verdict, step=step).code
 
     def _flip(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
+        assert self.noise is not None
         # The draw depends only on problem and text: equal texts get the same label in all rounds with equal rates.
         rho0, rho1 = rates_at(self.noise, round_index=self.round_index, step=step or 0)
         draw = label_draw(self.context.recipe.seed, solution_key(row["problem_id"], row["solution"]))

@@ -29,9 +29,10 @@ from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import BATCHES
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.sampler import cut_at_stop, make_rows
-from pvg_hf.trainers.prover.trainer import Scorer
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 Row = dict[str, Any]
+Scorer = VerifierScorer | GenerativeVerifier
 PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a time
 
 
@@ -147,7 +148,7 @@ def sample_rows(
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
         task, prover = context.problems.task, _name_prover(context.recipe.name, job)
-        writer = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
+        writer: dict[str, Any] = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
         rows = make_rows(task, [problems[i] for i in indices], samples, **writer)
         _score(rows, scorer)
         return rows
@@ -157,7 +158,7 @@ def sample_rows(
             return draw()
         file = kept / f"{number:04d}.parquet"
         if not file.exists():
-            known = Counter() if scorer is None else Counter(scorer.counts)
+            known: Counter[str] = Counter() if scorer is None else Counter(scorer.counts)
             rows = [row for rows in draw() for row in rows]
             if scorer is not None:
                 write_json(file.with_suffix(".json"), {name: scorer.counts[name] - known[name] for name in known})

@@ -74,6 +74,7 @@ class Monitors(TrainerCallback):
             sneaky_groups=prover.prompts_per_step // len(roles) if Role.SNEAKY in roles else 0,
             fixed=honest.deciding,
         )
+        assert args.acceptance_threshold is not None  # the game sets it
         self.false_positives = FalsePositiveWatch(
             config,
             folder,

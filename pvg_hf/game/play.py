@@ -170,7 +170,8 @@ def _play_phase(
     # The step axis needs the whole game's recipe: rounds may have different numbers of steps.
     problems = problems.for_round(round_recipe)
     engine = choose_engine_for_game(round_recipe, Hardware.here(recipe.device), is_one_phase=is_alone)
-    round_recipe = replace(round_recipe, prover=replace(round_recipe.prover, generation=engine.name))
+    generation: Any = engine.name  # one of the key's values
+    round_recipe = replace(round_recipe, prover=replace(round_recipe.prover, generation=generation))
     context = PhaseContext(round_recipe, folder, key, problems, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
     if is_main and not folder.has_event("sampling", **engine._asdict()):
@@ -246,6 +247,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
             if not _can_halve(given.recipe, recipe, phase):
                 raise
             size = recipe.player(phase).micro_batch_size
+            assert isinstance(size, int)
             given.folder.log_event(OUT_OF_MEMORY, **_place(given), micro_batch_size=size)
             if given.processes.num_processes > 1 or _why_one_process_each(given.recipe) is not None:
                 raise
@@ -260,7 +262,7 @@ def _can_halve(given: Recipe, fitted: Recipe, phase: str) -> bool:
     if phase not in LEARNERS or given.player(phase).micro_batch_size != "auto":
         return False
     size = fitted.player(phase).micro_batch_size
-    return size != "auto" and size > 1 and not given.player(phase).needs_whole_steps
+    return isinstance(size, int) and size > 1 and not given.player(phase).needs_whole_steps
 
 
 def _place(context: PhaseContext) -> dict[str, Any]:

@@ -125,6 +125,7 @@ class PlayerLoader:
         from trl.generation.vllm_generation import VLLMGeneration
 
         args = prover_arguments(self.recipe, TrainerRun(self.folder.root, self.hardware))
+        assert not isinstance(args.generation_kwargs, str)  # the configuration has parsed it
         return VLLMGeneration(
             model,
             Accelerator(),
@@ -142,7 +143,7 @@ class PlayerLoader:
             enable_sleep_mode=args.vllm_enable_sleep_mode,
             model_impl=args.vllm_model_impl,
             **{name: getattr(args, name) for name in DISTRIBUTION},
-            max_completion_length=args.max_completion_length,
+            max_completion_length=self.recipe.prover.max_completion_length,
             generation_kwargs=args.generation_kwargs,
         )
 

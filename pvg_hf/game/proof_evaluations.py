@@ -25,7 +25,7 @@ from pvg_hf.tasks.base import RatesAnalyses, Task
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 
-def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
+def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float | None]:
     """Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`."""
     with context.stop.sharing():  # the main process does it all
         if context.processes.is_main_process:
@@ -110,6 +110,7 @@ def open_meta_verifier(players: PlayerLoader, round_index: int, task: Task) -> M
     """Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has none."""
     kind = players.recipe.verifier.score_settings.meta_verifier
     if kind == "task":
+        assert isinstance(task, RatesAnalyses)
         return task.rate_analyses
     if kind == "initial":
         source, revision = players.verifier_source(round_index)

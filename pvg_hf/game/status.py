@@ -234,7 +234,7 @@ def _time_table(phases: list[PhaseStatus]) -> Iterator[str]:
 
 def _describe_alert(alert: dict[str, Any]) -> str:
     place = PhaseKey(str(alert.get("phase")), alert.get("round"))
-    note = EXPECTED_ALERTS.get(alert.get("kind"))
+    note = EXPECTED_ALERTS.get(str(alert.get("kind")))
     return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}{f' {note}' if note else ''}"
 
 

@@ -63,6 +63,7 @@ def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> No
     """Save a trained player."""
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
+        assert trainer.model is not None
         name_base(trainer.model, output, player=player, run=run)
     trainer.accelerator.wait_for_everyone()
 
@@ -119,11 +120,12 @@ def run_trainer(
         trainer.add_callback(PhaseProgress(str(context.phase)))
     found = None
     if context.processes.is_main_process:
-        found = newest_checkpoint(Path(trainer.args.output_dir), before_step=before_step)
+        found = newest_checkpoint(_checkpoints_of(trainer), before_step=before_step)
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
     if trainer.args.device.type == "cpu":
+        assert trainer.model is not None
         _answer_signals_in_backward(trainer.model)
     try:
         with spending(TRAINING):  # what is left of it when the solutions are written, graded and scored
@@ -135,7 +137,7 @@ def run_trainer(
         raise GameInterrupted
     for entry in trainer.state.log_history:
         if values := _recorded_figures(entry, prefix):
-            context.record(values, step=first_step + entry["step"], is_tracked=True)
+            context.record(values, step=first_step + int(entry["step"]), is_tracked=True)
 
 
 def _answer_signals_in_backward(model: torch.nn.Module) -> None:
@@ -161,6 +163,11 @@ def newest_checkpoint(output: Path, *, before_step: int | None = None) -> Path |
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
     return next((path for path in found if _is_whole(path) and _is_best_whole(path)), None)
+
+
+def _checkpoints_of(trainer: Trainer) -> Path:
+    assert trainer.args.output_dir is not None
+    return Path(trainer.args.output_dir)
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -192,7 +199,10 @@ def fine_tune_player(
     *,
     seed_path: Sequence[str],
     callbacks: list[TrainerCallback] | None = None,
-    **settings: float,
+    max_steps: int,
+    batch_size: int,
+    learning_rate: float,
+    max_length: int,
 ) -> list[dict[str, float]]:
     """
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
@@ -202,15 +212,17 @@ def fine_tune_player(
             The same as for [`~pvg_hf.trainers.common.supervised.fine_tune`].
         seed_path (`Sequence[str]`):
             Path of names from which this training's seed is derived.
-        settings:
-            `max_steps`, `learning_rate` and `max_length`, see [`~pvg_hf.trainers.common.supervised.FineTuning`], and
-            `batch_size`, here the rows per step of all processes together.
+        max_steps, learning_rate, max_length:
+            See [`~pvg_hf.trainers.common.supervised.FineTuning`].
+        batch_size (`int`):
+            Rows per step of all processes together.
     """
-    batch_size = max(1, settings.pop("batch_size") // context.processes.num_processes)
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
         settings = FineTuning(
-            **settings,
-            batch_size=batch_size,
+            max_steps=max_steps,
+            batch_size=max(1, batch_size // context.processes.num_processes),
+            learning_rate=learning_rate,
+            max_length=max_length,
             seed=context.seed(*seed_path) % MAX_SEED,
             output_dir=scratch,
             use_cpu=context.processes.device.type == "cpu",
@@ -254,12 +266,13 @@ class StopCallback(TrainerCallback):
         It is the same as one saved between the two, since a step changes only random states before its end. Nothing is saved if
         training cannot resume from that step.
         """
-        checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
+        checkpoint = _checkpoints_of(trainer) / f"checkpoint-{trainer.state.global_step}"
         if self._random_states is None or checkpoint.exists():
             return
         self.stop.allow_time()
         logger.info("Saving %s; the step after it will be repeated", checkpoint.name)
         _set_random_states(self._random_states)
+        assert trainer.model is not None
         trainer._save_checkpoint(trainer.model, trial=None)
         trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
 
@@ -350,11 +363,11 @@ class StepFigures(TrainerCallback, ABC):
     """Adds figures to the log of each training step, and to the trainer's history."""
 
     @abstractmethod
-    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+    def step_figures(self, state: TrainerState) -> Mapping[str, float | None]:
         """Return the figures of the step that was just logged."""
 
-    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
-        if "loss" in logs:
+    def on_log(self, args, state, control, logs: dict[str, Any] | None = None, **kwargs):
+        if logs and "loss" in logs:
             figures = self.step_figures(state)
             logs.update(figures)
             state.log_history[-1].update(figures)

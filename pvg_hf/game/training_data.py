@@ -24,7 +24,7 @@ from pvg_hf.run.layout import LABELS, RunFolder
 from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.scoring.auto_label import read_labels
-from pvg_hf.tasks.base import PROOF_SCORE, Task
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 
 WRITTEN_PER_ROW = 2  # solutions written for each incorrect one that is wanted, since some are correct or fail
 
@@ -230,11 +230,12 @@ def _draw_rows(
         row = next(endless[source][scores[rng.integers(len(scores))]])
         analysis, score = None, row["score"]
         if rng.random() < judge_share:
+            assert isinstance(task, RatesAnalyses)
             analysis, score = task.analysis_of(row, row["proof"], number)
         yield _columns([{**row, "score": score}], analysis)[0]
 
 
-def _shuffle_forever(rng: np.random.Generator, rows: list[Row]) -> Iterable[Row]:
+def _shuffle_forever(rng: np.random.Generator, rows: list[Row]) -> Iterator[Row]:
     for _ in count():
         yield from (rows[index] for index in rng.permutation(len(rows)))
 

@@ -70,9 +70,9 @@ class Publication:
     def results(self, kind: str) -> Files:
         """Files with results of the game, by path in the repository of this kind."""
         if kind == SOLUTIONS:
-            files: Files = dict(record_files(self.folder.root, self.round_index))
-            judgements = {path: file for path, file in files.items() if Path(path).name == JUDGEMENT}
-            return files | {path: published_judgement(file.read_bytes()) for path, file in judgements.items()}
+            records = record_files(self.folder.root, self.round_index)
+            judgements = {path: file for path, file in records.items() if Path(path).name == JUDGEMENT}
+            return {**records, **{path: published_judgement(file.read_bytes()) for path, file in judgements.items()}}
         if kind not in PUBLISHED_PLAYERS:
             return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
         files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
@@ -124,9 +124,10 @@ class Publication:
             return dict(base_files(self.folder.models / player))
         if config.lora is None or config.model not in PACKAGED:
             return {}
-        files: Files = dict(base_files(Path(resolve_model(config.model, player))))
+        found = base_files(Path(resolve_model(config.model, player)))
+        files: Files = dict(found)
         if player == "verifier" and self.recipe.verifier.traits.has_score_head:
-            files["config.json"] = _single_label_config(files["config.json"])
+            files["config.json"] = _single_label_config(found["config.json"])
         return files
 
     def has_base_repo(self, player: str) -> bool:

@@ -4,6 +4,7 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -109,7 +110,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
         for kind, repository in todo.items():
             files = {**publication.results(kind), **publication.copies(kind)}
             files |= derived_files(publication, kind, Path(workspace))
-            commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
+            commits[kind] = repository.upload(files, partial(is_ours, kind), message)
     for kind, commit in commits.items():
         if is_moved and kind == SOLUTIONS:
             repositories[kind].remove_tag(tag)

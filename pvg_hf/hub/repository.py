@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, get_token
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
@@ -31,6 +31,11 @@ _WANTED_PRIVATE = {
 }
 
 
+class _Place(TypedDict):
+    repo_id: str
+    repo_type: str
+
+
 @dataclass(frozen=True)
 class Repository:
     """
@@ -48,7 +53,7 @@ class Repository:
     repo_type: str
 
     @property
-    def _place(self) -> dict[str, str]:
+    def _place(self) -> _Place:
         return {"repo_id": self.repo_id, "repo_type": self.repo_type}
 
     def ensure(self, *, is_private: bool) -> str:
@@ -61,8 +66,9 @@ class Repository:
         """
         if get_token() is None:
             raise HubError(f"{self.repo_id} cannot be made or written: {NO_ACCESS_TOKEN}.")
-        settings = {"private": is_private, "space_sdk": "gradio" if self.repo_type == "space" else None}
-        url = self._run("is made", lambda: self.api.create_repo(**self._place, **settings, exist_ok=True))
+        sdk = "gradio" if self.repo_type == "space" else None
+        create = self.api.create_repo
+        url = self._run("is made", lambda: create(**self._place, private=is_private, space_sdk=sdk, exist_ok=True))
         if is_private and not self.is_private():
             wanted = _WANTED_PRIVATE[self.repo_type]
             raise ValueError(f"The repository {self.repo_id} is public, and {wanted}")
@@ -100,11 +106,13 @@ class Repository:
 
         def commit() -> str:
             head = self.api.repo_info(**self._place, revision="main").sha
+            assert head is not None  # only a request for some properties leaves it out
             tree = self._list(head)
             changed = [path for path, source in files.items() if not is_same(source, tree.get(path))]
             gone = [path for path in tree if path not in files and is_ours(path)]
             if not changed and not gone:
                 return head
+            operations: list[CommitOperationAdd | CommitOperationDelete]
             operations = [CommitOperationAdd(path, files[path]) for path in changed]
             operations += [CommitOperationDelete(path) for path in gone]
             # If somebody else has committed in the meantime, the Hub refuses `parent_commit`, and the retry compares again.

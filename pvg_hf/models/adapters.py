@@ -115,7 +115,7 @@ def load_adapter_weights(model: PeftModel, folder: str | Path) -> None:
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
 
 
-def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
+def share_base(player: PreTrainedModel | PeftModel, other: PreTrainedModel | PeftModel) -> int:
     """
     Make `player` use the frozen base weights of `other`, which has the same base model.
 
@@ -123,8 +123,8 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
     weights of the other.
 
     Args:
-        player ([`~peft.PeftModel`]):
-            A model with an adapter; its own copy of the base is released.
+        player ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            A model with or without an adapter; its own copy of the base is released.
         other ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The model that keeps its weights. They must not be trained or merged with an adapter while they are shared.
 

@@ -12,7 +12,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, LocalEntryNotFoundError
 from peft import PeftConfig, PeftModel
 from safetensors import SafetensorError, safe_open
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DamagedFileError, replay_advice
@@ -176,7 +176,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     return config
 
 
-def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:
+def name_base(model: torch.nn.Module, saved: Path, *, player: str, run: Path) -> None:
     """
     Write a portable name of the base into the saved adapters of `model`, for [`read_adapter`].
 
@@ -184,7 +184,7 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
     stay unchanged. A base in 4 bits is also recorded.
 
     Args:
-        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+        model (`torch.nn.Module`):
             The trained model. Without an adapter, nothing is done.
         saved (`Path`):
             Folder of the run that contains, at any depth, the saved adapters.

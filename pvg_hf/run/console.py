@@ -5,9 +5,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.logging import RichHandler
@@ -94,7 +94,8 @@ def _load_trl_without_wandb() -> None:
     """
     if "wandb" in sys.modules:
         return
-    sys.modules["wandb"] = None  # makes Python, and so TRL, treat it as not installed
+    # Makes Python, and so TRL, treat it as not installed.
+    sys.modules["wandb"] = None  # type: ignore[assignment]  # Python allows this; its stub does not
     try:
         from trl import GRPOTrainer, RewardTrainer, SFTTrainer  # noqa: F401
     finally:
@@ -105,7 +106,9 @@ def _make_handler() -> logging.Handler:
     """Handler with colours and wrapped lines on a terminal, and with one line per record in a file."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
-        handler = RichHandler(console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S")
+        handler: logging.Handler = RichHandler(
+            console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S"
+        )
         handler.setFormatter(_Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler()
@@ -125,16 +128,14 @@ class ScriptParser(argparse.ArgumentParser):
     def __init__(self, description: str):
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
-    def parse_intermixed_args(
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> argparse.Namespace:
+    def parse_intermixed_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """
         Parse options and positional arguments in any order.
 
         If the script has the argument `overrides`, settings `section.key=value` may also follow an option with several
         values, such as `--seeds 0 1 prover.beta=0`, which would otherwise take them for its own.
         """
-        words = sys.argv[1:] if args is None else args
+        words = sys.argv[1:] if args is None else list(args)
         if not any(action.dest == "overrides" for action in self._actions):
             return super().parse_intermixed_args(words, namespace)
         settings = [word for word in words if _SETTING.fullmatch(word)]
@@ -146,7 +147,7 @@ class ScriptParser(argparse.ArgumentParser):
         message = message.replace(", section.key=value", "")  # overrides are optional
         option = re.search(r"unrecognized arguments: --([\w.-]+)(=\S*)?(?: (-?[^-\s]\S*))?", message)
         key = option[1].replace("-", "_") if option else ""
-        if "." in key or key in {field.name for field in fields(Recipe)}:
+        if option and ("." in key or key in {field.name for field in fields(Recipe)}):
             value = (option[2] or "=").removeprefix("=") or option[3] or "VALUE"
             message += f". Settings of the recipe are written without dashes: {key}={value}"
         super().error(message)

@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pvg_hf.core.extensions import load_function
 from pvg_hf.core.units import show_seconds
@@ -128,7 +129,8 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
     """
     done = {job.name for job in jobs if job.is_done()}
     waiting = [job for job in jobs if job.name not in done]
-    total, started, failed = len(waiting), time.monotonic(), {}
+    total, started = len(waiting), time.monotonic()
+    failed: dict[str, Exception] = {}
     running: dict[Future, Job] = {}
     if done:
         logger.info("%d of %d jobs are done", len(done), len(jobs))
@@ -198,7 +200,7 @@ class _ThisProcess(Executor):
     """Runs each job when it is submitted. Errors that concern more than the job are raised at once."""
 
     def submit(self, fn, /, *args, **kwargs):
-        future = Future()
+        future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
         except JOB_ERRORS as err:
@@ -244,5 +246,7 @@ def begin_worker(num_threads: int) -> None:
 
 
 def _end_with_parent() -> None:
-    multiprocessing.parent_process().join()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)

@@ -98,7 +98,7 @@ def load_judgements(folder: RunFolder) -> list[Judgement]:
 def judgement_lines(folder: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield a line of metrics for each result: value, bounds of the interval and n of each figure."""
     for judgement in load_judgements(folder):
-        line = {"game_step": None, "phase": JUDGING, "round": judgement.round_index, "step": None}
+        line: dict[str, Any] = {"game_step": None, "phase": JUDGING, "round": judgement.round_index, "step": None}
         for key, figure in judgement.figures.items():
             name = f"{JUDGING}/{judgement.name}/{key}"
             bounds = {f"{name}/{part}": value for part, value in figure.to_dict().items() if part != "value"}

@@ -239,16 +239,15 @@ class RunFolder:
         place = rounds[round_index]
         folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
         checkpoints = {
-            path.name: path
+            # The folder itself is one unless each role has a separate adapter.
+            "last" if path == place else path.name: path
             for path in folders
             if any((path / name).exists() for name in ("adapter_config.json", "config.json"))
         }
-        checkpoints["last"] = checkpoints.pop(place.name, None)  # `None` if each role has a separate adapter
         if checkpoint is None:
-            checkpoint = "last" if checkpoints["last"] is not None else Role.HELPFUL.value
-        if checkpoints.get(checkpoint) is None:
-            there = sorted(name for name, path in checkpoints.items() if path is not None)
-            raise ValueError(f"{place} has no checkpoint `{checkpoint}`; it has {there}.")
+            checkpoint = "last" if "last" in checkpoints else Role.HELPFUL.value
+        if checkpoint not in checkpoints:
+            raise ValueError(f"{place} has no checkpoint `{checkpoint}`; it has {sorted(checkpoints)}.")
         return checkpoints[checkpoint]
 
     def pool(self, round_index: int) -> Path:
@@ -426,10 +425,10 @@ def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
     rounds = [key.round_index for key in phases if key.name == wanted.name]
     if rounds and rounds[0] is None:
         return f"`{wanted.name}` comes before the first round: name no round, `--phase {wanted.name}`."
-    if rounds and wanted.round_index is None:
-        return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
-    if rounds:
+    if rounds and wanted.round_index is not None:
         return f"Its rounds are 0 to {rounds[-1]}; for this one, give `num_rounds={wanted.round_index + 1}`, too."
+    if rounds:
+        return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
     return suggest(wanted.name, sorted({key.name for key in phases}))
 
 
@@ -442,8 +441,8 @@ def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
     """Finished phases of a run, in order."""
     # List the folders instead of checking the schedule, which may have many more rounds than were played.
     early = [key for key in early_phases(recipe) if key.target(folder).exists()]
-    found = [PhaseKey(name, k) for name in ROUND_PHASES for k in folder.rounds(_PHASE_FOLDERS[name])]
-    in_rounds = [key for key in found if key.round_index < recipe.num_rounds]
+    found = [(name, k) for name in ROUND_PHASES for k in folder.rounds(_PHASE_FOLDERS[name])]
+    in_rounds = [PhaseKey(name, k) for name, k in found if k < recipe.num_rounds]
     return early + sorted(in_rounds, key=lambda key: key.place)
 
 

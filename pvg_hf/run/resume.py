@@ -203,7 +203,12 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         record = read_record(key.target(folder))
         if record is None:  # the game did not make this folder
             continue
-        fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
+        fields: dict[str, Any] = {
+            "phase": key.name,
+            "round": key.round_index,
+            "seconds": record.seconds,
+            "summary": record.summary,
+        }
         further = {"task_use": record.task_use, "split": record.split, "peak_flops": record.peak_flops}
         fields |= {name: value for name, value in further.items() if value is not None}
         if not folder.has_event("phase_finished", **fields):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, set_seed
+from peft import PeftModel
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import ProverConfig
@@ -42,6 +43,7 @@ from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.layout import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.phase_record import staged
 from pvg_hf.sampling import Sampler
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
@@ -152,7 +154,7 @@ def _is_done(output: Path, processes: PartialState) -> bool:
     if processes.is_main_process and output.exists():
         damage = next(find_damaged(output), None)
         is_done = damage is None
-        if not is_done:
+        if damage is not None:
             logger.warning("%s %s; the sub-phase is played again.", damage.path, damage.what)
             remove(output)
     return broadcast_object_list([is_done])[0]
@@ -223,6 +225,7 @@ def _train_once(context: PhaseContext, training: SubPhase) -> tuple[Watchdogs, s
         )
         trainer.add_callback(best)
         lost_step = best.lost_step()
+    assert isinstance(trainer.scorer, VerifierScorer | GenerativeVerifier)
     trainer.add_callback(CountsCallback(trainer.scorer))  # after the evaluation, to include its counts in this step
     if labels.noise is not None:
         trainer.add_callback(LabelCallback(labels))
@@ -342,6 +345,7 @@ def _continue_adapter(
     # Weights go to a fresh adapter, so that TRL's KL reference remains the base model.
     previous = previous / roles[0] if config.is_separate else previous
     assert is_adapter(previous)
+    assert isinstance(trainer.model, PeftModel)
     load_adapter_weights(trainer.model, previous)
 
 

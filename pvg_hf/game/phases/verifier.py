@@ -66,7 +66,7 @@ class VerifierKind(VerifierCosts, VerifierChecks, Protocol):
 
     def label_solutions(
         self, context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, output: Path
-    ) -> dict[str, float]:
+    ) -> dict[str, float | None]:
         """Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels."""
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
@@ -103,6 +103,7 @@ class PairVerifier(PairCosts, PairChecks):
         )  # the last round's verifier is trained further
         if config.traits.has_score_head and config.head == "new" and not is_continued:
             # The same in every round, so that all rounds have the same initial weights (Kirchner et al. 2024).
+            assert isinstance(trainer.model, PreTrainedModel | PeftModel)
             draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
         run_trainer(context, trainer, prefix="verifier")
         counts = {
@@ -123,7 +124,7 @@ class PairVerifier(PairCosts, PairChecks):
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
 
-    def label_solutions(self, context: PhaseContext, scorer: VerifierScorer, output: Path) -> dict[str, float]:
+    def label_solutions(self, context: PhaseContext, scorer: VerifierScorer, output: Path) -> dict[str, float | None]:
         return {}  # the task itself labels solutions
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
@@ -224,9 +225,8 @@ class ScoreVerifier(ScoreCosts, ScoreChecks):
             callbacks=[FiniteLossCallback()],
         )
         if config.lora and (last := players.last_verifier(round_index)):
-            load_adapter_weights(
-                trainer.model, last
-            )  # into a fresh one, so that the KL reference is the initial verifier
+            assert isinstance(trainer.model, PeftModel)
+            load_adapter_weights(trainer.model, last)  # a fresh one, so that the KL reference is the initial verifier
         run_trainer(context, trainer, prefix="verifier")
         rewards = {
             str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line
@@ -245,7 +245,9 @@ class ScoreVerifier(ScoreCosts, ScoreChecks):
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         config.score_settings.prompts_for(source, config.revision).save(output)
 
-    def label_solutions(self, context: PhaseContext, scorer: GenerativeVerifier, output: Path) -> dict[str, float]:
+    def label_solutions(
+        self, context: PhaseContext, scorer: GenerativeVerifier, output: Path
+    ) -> dict[str, float | None]:
         if context.recipe.verifier.score_settings.labels != "auto":
             return {}
         return label_new_proofs(context, scorer, output)

@@ -4,8 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from datasets import Dataset
+from peft import PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.config.player_sections import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig, WarmupConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
@@ -27,6 +29,8 @@ def run_warmup(context: PhaseContext, output: Path) -> str:
 
 
 def _make_player(context: PhaseContext, player: str, config: PlayerConfig, output: Path, first_step: int) -> str:
+    model: PreTrainedModel | PeftModel
+    tokenizer: PreTrainedTokenizerBase
     if config.scratch:
         model, tokenizer = make_model(config.scratch, _texts(context.problems), context.seed(player, "weights"))
     else:
@@ -36,9 +40,9 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         )
     line = f"{player} of {model.num_parameters() / 1e6:.1f} M parameters"
     if config.warmup:
-        line += f", {_fine_tune(context, player, config, model, tokenizer, first_step)}"
+        line += f", {_fine_tune(context, player, config.warmup, model, tokenizer, first_step)}"
     if context.processes.is_main_process:
-        model.save_pretrained(output)
+        model.save_pretrained(str(output))
         tokenizer.save_pretrained(output)
         if player == "verifier" and not config.scratch:
             context.recipe.verifier.implementation().store_initial(config, source, output)
@@ -46,18 +50,16 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
     return line
 
 
-def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, tokenizer, first_step: int) -> str:
+def _fine_tune(context: PhaseContext, player: str, config: WarmupConfig, model, tokenizer, first_step: int) -> str:
     stop = StopCallback(context.stop, is_resumable=False)
     seed_path = (player, "fine-tuning")
     rows = _references(context.problems, player, tokenizer)
-    log = fine_tune_player(
-        context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config.warmup)
-    )
+    log = fine_tune_player(context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config))
     if stop.has_stopped:
         raise GameInterrupted
     losses = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
     for step, loss in losses:
-        context.record({f"warmup/{player}_loss": loss}, step=first_step + step)
+        context.record({f"warmup/{player}_loss": loss}, step=first_step + int(step))
     return f"loss {losses[0][1]:.2f} to {losses[-1][1]:.2f} in {len(losses)} steps"
 
 

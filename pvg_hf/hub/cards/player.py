@@ -1,7 +1,7 @@
 """The model cards of a round's prover and verifier, and of the base weights of their adapters."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +143,11 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
         `dict`: `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as earlier turns; and
         `chat_template_kwargs`.
     """
+    examples: Sequence[dict[str, str]] = ()
     try:
         task = find_task_class(recipe.task.name)
     except ValueError:
-        templates, examples = dict(recipe.task.prompts), ()
+        templates = dict(recipe.task.prompts)
     else:
         number = task.default_few_shot if recipe.task.few_shot is None else recipe.task.few_shot
         templates, examples = {**task.prompts, **recipe.task.prompts}, task.few_shot_examples[:number]
