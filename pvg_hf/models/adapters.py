@@ -5,6 +5,7 @@ players.
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
@@ -39,7 +40,7 @@ def lora_settings(
     return PeftLoraConfig(
         revision=revision,
         r=config.r,
-        lora_alpha=config.alpha,
+        lora_alpha=config.alpha,  # type: ignore[arg-type]  # PEFT declares an integer and takes any number
         lora_dropout=config.dropout,
         target_modules=config.target_modules,
         exclude_modules=head,
@@ -91,7 +92,7 @@ def merge_into_base(model: PeftModel) -> PreTrainedModel:
     PEFT would change both.
     """
     if has_tied_adapter(model):
-        words = model.get_output_embeddings()
+        words: Any = model.get_output_embeddings()
         words = words.get_base_layer() if isinstance(words, BaseTunerLayer) else words
         words.weight = nn.Parameter(words.weight.detach().clone(), requires_grad=False)
     return model.merge_and_unload()
@@ -159,7 +160,7 @@ def copy_of_body(player: PreTrainedModel | PeftModel) -> PreTrainedModel:
     # `deepcopy` takes every tensor in `memo` for one that is already copied, and reuses it.
     tensors = {id(tensor): tensor for tensor in (*player.parameters(), *player.buffers())}
     own = copy.deepcopy(player, memo=tensors)
-    base = own.unload() if isinstance(own, PeftModel) else own
+    base: Any = own.unload() if isinstance(own, PeftModel) else own
     return base.base_model
 
 
@@ -181,7 +182,7 @@ def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Paramet
     }
 
 
-def _own_modules(layer: BaseTunerLayer) -> list[nn.Module]:
+def _own_modules(layer: Any) -> list[nn.Module]:
     """Return the modules of an adapter's layer, except the wrapped layer and everything in it."""
     base = {id(module) for module in layer.get_base_layer().modules()}
     return [module for module in layer.modules() if id(module) not in base and module is not layer]

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from pvg_hf.core.disk_names import CALIBRATION
 from pvg_hf.models.adapters import attach_adapter, merge_into_base
+from pvg_hf.models.hardware import moved
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
 from pvg_hf.models.score_head import set_padding
@@ -44,7 +45,7 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
     """
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"`{output}` is not empty; name a new folder, so that nothing is overwritten.")
-    _load_merged(source, player).to(dtype or DTYPES[player]).save_pretrained(output)
+    moved(_load_merged(source, player), dtype or DTYPES[player]).save_pretrained(output)
     tokenizer = load_tokenizer(source)
     if player == "verifier":
         VerifierInput.load(source).save_with(tokenizer, output)

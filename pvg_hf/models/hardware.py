@@ -3,13 +3,22 @@
 import logging
 import os
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from accelerate import PartialState
+from torch import nn
 
 from pvg_hf.models.sources import has_bfloat16, resolve_dtype
 
 logger = logging.getLogger(__name__)
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def moved(model: Model, target: torch.device | torch.dtype | str) -> Model:
+    """Return `model.to(target)` with the type of `model`, which transformers' annotation of `to` loses."""
+    return model.to(target)
 
 
 def join_processes(device: str) -> PartialState:

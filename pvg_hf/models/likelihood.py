@@ -1,10 +1,11 @@
 """Lets a causal language model score solutions by their mean log-probability, as a classifier with one logit does."""
 
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from peft import PeftModel
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 from trl.trainer.utils import selective_log_softmax
@@ -14,7 +15,7 @@ from pvg_hf.models.score_head import classifier_of
 Model = TypeVar("Model", bound=PreTrainedModel)
 
 
-class LikelihoodScore:
+class LikelihoodScore(nn.Module):
     """
     Mixin of a causal language model whose output is a score of a solution in place of logits over the vocabulary.
 
@@ -100,8 +101,9 @@ def score_by_likelihood(model: Model, *, scale: float, mark: int, bias: float = 
     Returns:
         The same model.
     """
-    model.__class__ = _scoring_class(type(model))
-    model.likelihood_scale, model.likelihood_bias, model.solution_mark = scale, bias, mark
+    scoring: Any = model
+    scoring.__class__ = _scoring_class(scoring.__class__)
+    scoring.likelihood_scale, scoring.likelihood_bias, scoring.solution_mark = scale, bias, mark
     model.config.num_labels = 1  # the number of outputs, as for a classifier
     return model
 

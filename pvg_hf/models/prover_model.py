@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
@@ -36,7 +37,7 @@ def load_prover(
         return model, tokenizer
     adapter = read_adapter(source, "prover")
     base = load_causal_lm(
-        adapter.base_model_name_or_path,
+        str(adapter.base_model_name_or_path),
         revision=adapter.revision,
         dtype=dtype,
         quantization=saved_quantization(source),
@@ -65,7 +66,7 @@ def merged_adapter(model: PreTrainedModel | PeftModel) -> Iterator[None]:
     adapter take a third of the time: on a GPU, the second copy of the weights might not fit.
     """
     is_exact = isinstance(model, PeftModel) and model.dtype == torch.float32 and model.device.type == "cpu"
-    layers = [module for module in model.modules() if _merges_exactly(module, model)] if is_exact else []
+    layers: list[Any] = [module for module in model.modules() if _merges_exactly(module, model)] if is_exact else []
     weights = [layer.get_base_layer().weight.data for layer in layers]
     try:
         with torch.no_grad():
@@ -86,7 +87,7 @@ def kept_base(model: PreTrainedModel | PeftModel) -> Iterator[None]:
     For vLLM, TRL merges the adapter and takes it out again, which rounds weights in half precision. Without this, the
     base drifts away from the one that the adapter is saved with. Copies are kept in the CPU's memory.
     """
-    layers = [module for module in model.modules() if isinstance(module, lora.LoraLayer)]
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, lora.LoraLayer)]
     weights = [layer.get_base_layer().weight.data for layer in layers]
     copies = [weight.to("cpu", copy=True) for weight in weights]
     try:
@@ -96,7 +97,7 @@ def kept_base(model: PreTrainedModel | PeftModel) -> Iterator[None]:
             weight.copy_(stored)
 
 
-def _merges_exactly(module: nn.Module, model: PeftModel) -> bool:
+def _merges_exactly(module: nn.Module, model: PreTrainedModel | PeftModel) -> bool:
     """Whether merging changes the weight of a layer only, which no other layer shares (as a tied output layer's)."""
     if not isinstance(module, lora.Linear) or any(module.lora_bias.values()):
         return False

@@ -1,6 +1,7 @@
 """The head of a sequence classifier, which maps hidden states to one score: found, drawn, trained and checked."""
 
 import copy
+from typing import Any, cast
 
 import torch
 from peft import PeftConfig, PeftModel
@@ -45,7 +46,7 @@ class PreciseLinear(nn.Linear):
             return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
 
 
-def _float32_parameter(parameter: nn.Parameter | None) -> nn.Parameter | None:
+def _float32_parameter(parameter: Any) -> Any:  # torch declares a bias as a parameter even where it is `None`
     if parameter is None or parameter.dtype.itemsize >= torch.float32.itemsize:
         return parameter
     return nn.Parameter(parameter.detach().float(), requires_grad=parameter.requires_grad)
@@ -87,7 +88,7 @@ def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
 
 def classifier_of(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
     """Return the model without the wrapper of its adapter, if any."""
-    return model.get_base_model() if isinstance(model, PeftModel) else model
+    return cast(PreTrainedModel, model.get_base_model()) if isinstance(model, PeftModel) else model
 
 
 def keep_head_precise(model: PreTrainedModel | PeftModel) -> None:
@@ -121,9 +122,9 @@ def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
 
 def _drawn_layers(model: PreTrainedModel | PeftModel, name: str) -> list[nn.Linear]:
     """Return the linear layers of a head; if PEFT keeps two copies of it, those of the trained one."""
-    head = classifier_of(model).get_submodule(name)
+    head: Any = classifier_of(model).get_submodule(name)
     # PEFT keeps the original head and a trained copy.
-    head = head.modules_to_save[head.active_adapter] if isinstance(head, ModulesToSaveWrapper) else head
+    head = head.modules_to_save[cast(str, head.active_adapter)] if isinstance(head, ModulesToSaveWrapper) else head
     return [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
 
 
@@ -188,7 +189,7 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
         raise ValueError(f"The model has {model.config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
 
 
-def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
+def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel | PeftModel) -> PeftConfig:
     """
     Return a copy of `peft_config` that also trains and saves the whole head of `model`.
 
@@ -200,10 +201,10 @@ def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftCon
             f"`{type(peft_config).__name__}` cannot train a head in addition to the adapter (it has no `modules_to_save`), so "
             "that the scores would stay random; use e.g. `LoraConfig`."
         )
-    peft_config = copy.deepcopy(peft_config)
-    saved = list(peft_config.modules_to_save or ())
-    peft_config.modules_to_save = saved + [name for name in score_head_modules(model) if name not in saved]
-    return peft_config
+    own: Any = copy.deepcopy(peft_config)
+    saved = list(own.modules_to_save or ())
+    own.modules_to_save = saved + [name for name in score_head_modules(model) if name not in saved]
+    return own
 
 
 def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:

@@ -155,7 +155,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     Raises:
         ValueError: if the base is a folder that does not exist, or was not published.
     """
-    config = PeftConfig.from_pretrained(folder)
+    config = PeftConfig.from_pretrained(str(folder))
     if config.base_model_name_or_path == NOT_PUBLISHED:
         raise ValueError(
             f"The adapter in `{folder}` was trained on a base in a local folder that is not published. Write the "
@@ -195,7 +195,8 @@ def name_base(model: torch.nn.Module, saved: Path, *, player: str, run: Path) ->
         return
     base = model.peft_config[model.active_adapter].base_model_name_or_path
     for file in saved.rglob("adapter_config.json"):
-        config = PeftConfig.from_pretrained(file.parent)
+        assert base is not None  # the base of saved adapters was loaded from somewhere
+        config = PeftConfig.from_pretrained(str(file.parent))
         config.base_model_name_or_path = _portable_name(base, file.parent, player, run)
         config.save_pretrained(file.parent)
         save_quantization(model, file.parent)

@@ -1,12 +1,15 @@
 """Floating-point operations of a model per token."""
 
+from typing import Any
+
 from peft import PeftModel
 from transformers import PreTrainedModel
 
 
 def num_multiplied(model: PreTrainedModel | PeftModel) -> int:
     """Number of weights that every token is multiplied with: all except an input embedding that is only looked up."""
-    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    embedding: Any = model.get_input_embeddings()
+    head = model.get_output_embeddings()
     is_output_too = head is not None and head.weight is embedding.weight
     return model.num_parameters() - (0 if is_output_too else embedding.weight.numel())
 

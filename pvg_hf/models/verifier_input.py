@@ -4,6 +4,7 @@ import copy
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -75,20 +76,11 @@ class VerifierInput:
         texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
         if not texts:
             return []
-        end = [] if self.end_token is None else [self._end_id(tokenizer)]
+        end = [] if self.end_token is None else [_end_id(tokenizer, self.end_token)]
         # A saved verifier's tokenizer appends the end token itself; it must not be doubled.
         if end and ends_texts_with(tokenizer, end[0]):
             end = []
         return [ids + end for ids in tokenizer(texts, truncation=False)["input_ids"]]
-
-    def _end_id(self, tokenizer: PreTrainedTokenizerBase) -> int:
-        index = tokenizer.convert_tokens_to_ids(self.end_token)
-        if index is None or tokenizer.convert_ids_to_tokens(index) != self.end_token:  # unknown, or mapped to `<unk>`
-            raise ValueError(
-                f"The end token `{self.end_token}` is not in the verifier's vocabulary; the tokenizer's own is "
-                f"`{tokenizer.eos_token}`."
-            )
-        return index
 
     def save(self, folder: Path) -> None:
         (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -130,6 +122,16 @@ class VerifierInput:
             raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
+def _end_id(tokenizer: PreTrainedTokenizerBase, end_token: str) -> int:
+    index = cast(int | None, tokenizer.convert_tokens_to_ids(end_token))
+    if index is None or tokenizer.convert_ids_to_tokens(index) != end_token:  # unknown, or mapped to `<unk>`
+        raise ValueError(
+            f"The end token `{end_token}` is not in the verifier's vocabulary; the tokenizer's own is "
+            f"`{tokenizer.eos_token}`."
+        )
+    return index
+
+
 def is_verifier(folder: Path) -> bool:
     """Whether a folder holds a verifier of a game with a score head, i.e. an input format."""
     return (folder / _FILE).is_file()
@@ -149,7 +151,8 @@ def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBas
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
     # Changing `add_eos_token` rebuilds the post-processor, which would drop a beginning-of-sequence token.
-    ending, before = copy.deepcopy(tokenizer), tokenizer("0")["input_ids"]
+    ending: Any = copy.deepcopy(tokenizer)
+    before = tokenizer("0")["input_ids"]
     if before[:1] == [tokenizer.bos_token_id]:
         ending.add_bos_token = True
     ending.add_eos_token = True

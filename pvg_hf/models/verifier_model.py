@@ -33,7 +33,7 @@ def load_verifier(
         return load_initial_verifier(str(folder), dtype=dtype, **score), load_tokenizer(folder)
     adapter = read_adapter(folder, "verifier")
     base = load_initial_verifier(
-        adapter.base_model_name_or_path,
+        str(adapter.base_model_name_or_path),
         revision=adapter.revision,
         dtype=dtype,
         quantization=saved_quantization(folder),

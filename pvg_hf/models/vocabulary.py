@@ -3,12 +3,18 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 from transformers import PreTrainedTokenizerBase
 
 MAX_LOST = 0.02  # maximum share of lost characters; a pretrained model's tokenizer may lack a rare one
 
 SHOWN = 40  # characters of a text shown in a message
+
+
+def decode(tokenizer: PreTrainedTokenizerBase, ids: list[int], *, skip_special_tokens: bool = False) -> str:
+    """Return the text of one list of token ids; transformers' own annotation is that for several lists, too."""
+    return cast(str, tokenizer.decode(ids, skip_special_tokens=skip_special_tokens))
 
 
 def describe_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str | None:
@@ -35,7 +41,7 @@ def share_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> floa
 
 def _num_lost(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    written = tokenizer.decode(ids)  # with special tokens, which a text may contain
+    written = decode(tokenizer, ids)  # with special tokens, which a text may contain
     if tokenizer.unk_token and tokenizer.unk_token not in text:
         written = written.replace(tokenizer.unk_token, "")
     return (Counter(_plain(text)) - Counter(_plain(written))).total()

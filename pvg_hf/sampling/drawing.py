@@ -1,8 +1,10 @@
 """Draws completions token by token, with separate uniform random numbers for each row."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from peft import PeftModel
 from torch.nn import functional
 from transformers import DynamicCache, LogitsProcessorList, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
@@ -25,9 +27,12 @@ class RoomyLayer(DynamicLayer):
     rest.
     """
 
+    keys: torch.Tensor
+    values: torch.Tensor
+
     def __init__(self):
         super().__init__()
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None  # each (rows, heads, capacity in tokens, width)
+        self._buffers: tuple[torch.Tensor, ...] = ()  # two, each (rows, heads, capacity in tokens, width)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs
@@ -37,7 +42,7 @@ class RoomyLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < end:
+        if not self._buffers or self._buffers[0].shape[-2] < end:
             every_row = torch.arange(len(key_states), device=self.device)
             self._buffers = tuple(
                 _move(old, every_row, like=new, capacity=end + ROOM)
@@ -71,6 +76,8 @@ class RoomyCache(DynamicCache):
     Layers with a sliding window are left unchanged.
     """
 
+    layers: list[Any]  # of several kinds, which share no type
+
     def __init__(self, config: PreTrainedConfig):
         super().__init__(config=config)
         self.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in self.layers]
@@ -90,7 +97,7 @@ NO_TOKEN = -1
 
 @torch.inference_mode()
 def draw_solutions(
-    model: PreTrainedModel,
+    model: PreTrainedModel | PeftModel,
     prompts: Sequence[list[int]],
     owners: torch.Tensor,
     uniforms: torch.Tensor,
@@ -131,7 +138,8 @@ def draw_solutions(
     is_open = torch.ones_like(rows, dtype=torch.bool)  # whether each of them is unfinished
     for place in range(max_new_tokens):
         stop_if_asked()
-        scores = warpers(texts[rows, : width + place].clamp(min=0), logits)
+        seen: Any = texts[rows, : width + place].clamp(min=0)
+        scores = warpers(seen, logits)
         drawn = draw_tokens(scores, uniforms[rows, place])
         tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
         logprobs[rows, place] = drawn_logprobs(scores, drawn)
@@ -153,7 +161,11 @@ def _cut(values: torch.Tensor, lengths: list[int]) -> list[list]:
 
 
 def _next_logits(
-    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: RoomyCache
+    model: PreTrainedModel | PeftModel,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    positions: torch.Tensor,
+    cache: RoomyCache,
 ) -> torch.Tensor:
     """Return the logits of the next token, (rows, vocabulary), in float32."""
     output = model(

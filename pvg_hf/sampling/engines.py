@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from peft import PeftModel
@@ -34,16 +34,17 @@ class ContinuousSampler(Sampler):
             eos_token_id=self.end_ids,
             pad_token_id=self.tokenizer.pad_token_id,
         )
-        was_training = self.model.training
-        self.model.eval()
+        model: Any = self.model  # the type of a model has no methods that generate
+        was_training = model.training
+        model.eval()
         try:
             with torch.random.fork_rng():
                 # transformers draws from the global generator; seed it from the rows' numbers and restore it
                 # afterwards.
                 torch.manual_seed(int(uniforms[0, 0].item() * 2**53))
-                outputs = self.model.generate_batch(list(rows), generation_config=settings, progress_bar=False)
+                outputs = model.generate_batch(list(rows), generation_config=settings, progress_bar=False)
         finally:
-            self.model.train(was_training)
+            model.train(was_training)
         return _written(list(outputs.values()), len(rows)), None
 
 

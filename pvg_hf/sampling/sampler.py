@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import make_solution
+from pvg_hf.models.vocabulary import decode
 from pvg_hf.sampling.drawing import draw_solutions, make_warpers
 from pvg_hf.tasks import PromptBuilder, Task
 from pvg_hf.tasks.base import Grade, Problem, final_grade, grade_solutions
@@ -80,7 +82,7 @@ class Sampler:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PeftModel,
         tokenizer: PreTrainedTokenizerBase,
         *,
         max_new_tokens: int,
@@ -102,7 +104,7 @@ class Sampler:
         self.tokenizer = tokenizer
         self.max_new_tokens = max_new_tokens
         values = (float(temperature), top_p, top_k, min_p, repetition_penalty)
-        self.distribution = dict(zip(DISTRIBUTION, values, strict=True))
+        self.distribution: dict[str, Any] = dict(zip(DISTRIBUTION, values, strict=True))
         self.warpers = make_warpers(**self.distribution)
         self.prompts_per_batch = prompts_per_batch
         self._prompts_at_once = prompts_per_batch  # reduced when memory runs out
@@ -218,7 +220,7 @@ class Sampler:
 
     def _read(self, tokens: list[int]) -> Sample:
         is_truncated = tokens[-1] not in self.end_ids
-        return Sample(self.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), is_truncated)
+        return Sample(decode(self.tokenizer, tokens, skip_special_tokens=True), len(tokens), is_truncated)
 
 
 def _batches_of_like_length(prompts: Sequence[list[int]], prompts_per_batch: int) -> list[list[int]]:
@@ -226,7 +228,7 @@ def _batches_of_like_length(prompts: Sequence[list[int]], prompts_per_batch: int
     return [order[start : start + prompts_per_batch] for start in range(0, len(order), prompts_per_batch)]
 
 
-def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+def _end_token_ids(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the tokenizer's end token and all end tokens that the model declares, as TRL's training does."""
     declared = model.generation_config.eos_token_id if model.generation_config else None
     declared = [declared] if declared is None or isinstance(declared, int) else declared
@@ -304,7 +306,7 @@ def sample_solutions(
     rows: dict[int, list[Row]] = {}
     for indices, samples in iterate_samples(sampler, asked, rngs):
         cut = [[cut_at_stop(sample, stop_strings, tokenizer) for sample in drawn] for drawn in samples]
-        writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
+        writer: dict[str, Any] = {"part": part, "role": role, "round_index": round_index, "prover": prover}
         rows |= zip(indices, make_rows(task, [problems[index] for index in indices], cut, **writer), strict=True)
     return [row for index in range(len(problems)) for row in rows[index]]
 
@@ -331,7 +333,7 @@ def make_rows(
     Returns:
         `list[list[dict]]`: the rows of each problem.
     """
-    writer = {"part": part, "role": role, "round_index": round_index, "prover": prover}
+    writer: dict[str, Any] = {"part": part, "role": role, "round_index": round_index, "prover": prover}
     return [
         [
             make_solution(

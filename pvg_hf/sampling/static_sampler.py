@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from peft import PeftModel
@@ -273,9 +274,9 @@ class StaticSampler(Sampler):
 
 
 @contextmanager
-def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[PreTrainedModel]:
+def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[Any]:
     """Return the model that generates, without the settings of its own generation config, which `generate` would add."""
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     stored = inner.generation_config
     inner.generation_config = GenerationConfig()
     try:

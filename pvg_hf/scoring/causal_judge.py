@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.core.templates import compile_template
+from pvg_hf.models.hardware import moved
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
 
@@ -39,7 +41,7 @@ class CausalJudge:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PeftModel,
         tokenizer: PreTrainedTokenizerBase,
         *,
         question: str | None = VERDICT_QUESTION,
@@ -56,7 +58,7 @@ class CausalJudge:
     def from_pretrained(cls, source: str | Path, *, device: str | torch.device = "cpu", **kwargs) -> "CausalJudge":
         """Load a causal language model, or a prover, from a folder or the Hub; `kwargs` are arguments of the class."""
         model, tokenizer = load_prover(source)
-        return cls(merge_adapter(model).to(device), tokenizer, **kwargs)
+        return cls(moved(merge_adapter(model), device), tokenizer, **kwargs)
 
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:
         """

@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.core.templates import message_text
+from pvg_hf.models.hardware import moved
 from pvg_hf.models.score_head import set_padding
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput
@@ -60,7 +62,7 @@ class VerifierScorer:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PeftModel,
         tokenizer: PreTrainedTokenizerBase,
         verifier_input: VerifierInput,
         *,
@@ -107,7 +109,8 @@ class VerifierScorer:
         from pvg_hf.models.verifier_model import load_verifier
 
         model, tokenizer = load_verifier(folder)
-        return cls(model.to(device or PartialState().device), tokenizer, VerifierInput.load(Path(folder)), **kwargs)
+        model = moved(model, device or PartialState().device)
+        return cls(model, tokenizer, VerifierInput.load(Path(folder)), **kwargs)
 
     @spending(SCORING)
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.models.vocabulary import decode
 from pvg_hf.sampling.drawing import pad_left
 from pvg_hf.scoring.batching import TokenBudget, choose_tokens
 
@@ -50,7 +52,7 @@ class BoxReader:
             Sampling temperature of the evaluations.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, temperature: float):
+    def __init__(self, model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerBase, temperature: float):
         self._model, self._tokenizer, self._temperature = model, tokenizer, temperature
         self._tokens = sorted(_texts_of_tokens(tokenizer))
         self._texts = [text for text, _ in self._tokens]
@@ -99,7 +101,7 @@ class BoxReader:
         # The last tokens of `before` can differ from those of `whole`, e.g. if a token merges the brace with the
         # score.
         shared = next((place for place, (one, other) in pairs if one != other), min(len(before), len(whole)))
-        return before[:shared], self._tokenizer.decode(before[shared:], skip_special_tokens=True)
+        return before[:shared], decode(self._tokenizer, before[shared:], skip_special_tokens=True)
 
     def _find_closings(self, open_text: str) -> dict[Path, list[tuple[int, float]]]:
         """Map each path of tokens to the tokens that complete a score and close the box, with that score."""
@@ -149,11 +151,11 @@ def _expectation(row: _Row, logprobs: torch.Tensor) -> float:
     """
     Sum score times probability over a row's closings; `logprobs`, (path + 1, vocabulary), starts after the beginning.
     """
-    reached = torch.stack([logprobs[place, token] for place, token in enumerate(row.path)]) if row.path else None
+    reached = [logprobs[place, token] for place, token in enumerate(row.path)]
     total = 0.0
     for place, closings in row.closings.items():
         tokens, scores = map(list, zip(*closings, strict=True))
-        so_far = reached[:place].sum() if place else 0.0  # log-probability of the path up to this position
+        so_far = torch.stack(reached[:place]).sum() if place else 0.0  # log-probability of the path up to there
         total += ((logprobs[place, tokens] + so_far).exp() * logprobs.new_tensor(scores)).sum().item()
     return total
 
@@ -163,6 +165,6 @@ def _texts_of_tokens(tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, 
     Yield the text of every token, except special tokens, single bytes and SentencePiece tokens with a leading space.
     """
     special = {*tokenizer.all_special_ids}
-    for token, name in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
+    for token, name in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
         if name is not None and token not in special and not name.startswith(("▁", "<0x")):
-            yield tokenizer.decode([token]), token
+            yield decode(tokenizer, [token]), token

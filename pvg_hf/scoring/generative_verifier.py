@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from peft import PeftModel
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -16,6 +17,7 @@ from pvg_hf.config.fields import check_option
 from pvg_hf.config.player_sections import Estimate, ScoreConfig
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
+from pvg_hf.models.hardware import moved
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
 from pvg_hf.models.token_flops import flops_per_token
@@ -62,7 +64,7 @@ class GenerativeVerifier:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PeftModel,
         tokenizer: PreTrainedTokenizerBase,
         settings: ScoreVerifierSettings,
         *,
@@ -130,7 +132,7 @@ class GenerativeVerifier:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         model, tokenizer = load_prover(source, dtype=resolve_dtype(dtype, is_precise=device == "cpu"))
-        return cls(merge_adapter(model).to(device), tokenizer, settings, **options)
+        return cls(moved(merge_adapter(model), device), tokenizer, settings, **options)
 
     @spending(SCORING)
     def __call__(self, problems: Sequence[str], proofs: Sequence[str]) -> list[float]:

@@ -4,6 +4,7 @@ allows.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from peft import PeftModel
@@ -32,13 +33,7 @@ class Reader:
             Whether to compute the common prefix of a problem's inputs once, if the architecture allows it.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel | PeftModel,
-        budget: TokenBudget,
-        *,
-        shares_beginnings: bool = True,
-    ):
+    def __init__(self, model: PreTrainedModel | PeftModel, budget: TokenBudget, *, shares_beginnings: bool = True):
         self.model = model
         self.pad_token_id = model.config.get_text_config().pad_token_id
         self.budget = budget
@@ -66,11 +61,11 @@ class Reader:
             lambda batch: self._read_whole([inputs[alone[place]] for place in batch]),
         ):
             scores.update(zip([alone[place] for place in batch], found, strict=True))
-        for _, found in self.budget.run(
+        for _, found_by_index in self.budget.run(
             [group.num_shared for group in groups],
             lambda batch: self._read_groups(inputs, [groups[place] for place in batch]),
         ):
-            scores.update(found)
+            scores.update(found_by_index)
         return [scores[index] for index in everything]
 
     def _read_whole(self, inputs: list[list[int]]) -> list[float]:
@@ -124,7 +119,8 @@ class Beginnings:
         chosen = torch.tensor(places, device=self._mask.device)
         begun = self._mask[chosen]  # (rows, width)
         ids, mask = self._reader._pad(rows)
-        cache = DynamicCache([(layer.keys[chosen], layer.values[chosen]) for layer in self._cache.layers])
+        layers: list[Any] = self._cache.layers  # all with keys and values, see `can_share`
+        cache = DynamicCache([(layer.keys[chosen], layer.values[chosen]) for layer in layers])
         logits = self._reader.model(
             input_ids=ids,
             attention_mask=torch.cat([begun, mask], dim=1),

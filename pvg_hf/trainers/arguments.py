@@ -13,11 +13,7 @@ from typing import Any
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import ArgumentMark, Sets, marked_arguments, marks_of
-from pvg_hf.config.player_sections import (
-    PlayerConfig,
-    PPOConfig,
-    VerifierConfig,
-)
+from pvg_hf.config.player_sections import PlayerConfig, PPOConfig, ProverConfig, VerifierConfig
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import has_bfloat16
@@ -107,7 +103,7 @@ def _soft_labels(loss: str) -> dict[str, Any]:
 
 def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerifierSettings) -> ScoreVerifierConfig:
     """Return the arguments for training a score verifier with `prompts`."""
-    asked = {
+    asked: dict[str, Any] = {
         "evaluate_prompt": prompts.evaluate_prompt,
         "judge_prompt": prompts.judge_prompt,
         "chat_template_kwargs": dict(prompts.chat_template_kwargs),
@@ -204,7 +200,7 @@ def _micro_batches(config: PlayerConfig, share: int) -> dict[str, int]:
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": share // rows}
 
 
-def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
+def _shared_settings(config: VerifierConfig | ProverConfig, run: TrainerRun) -> dict[str, Any]:
     return {
         "gradient_checkpointing": config.recomputes,
         "activation_checkpointing": config.recomputes,
@@ -237,7 +233,7 @@ def _taken_values(config: Any, player: str, *, without: Collection[str] = ()) ->
     }
 
 
-def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
+def recipe_keys(player: str, config: VerifierConfig | ProverConfig) -> dict[str, str]:
     """Return the key of a recipe by the trainer argument that it sets, and every key of the player by its own name."""
     used = (
         config.traits.sections

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from peft import PeftModel
@@ -28,10 +29,12 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
         trainer ([`~transformers.Trainer`]):
             A trainer on one process or with data parallelism. DeepSpeed and FSDP also wrap models for evaluation.
     """
-    accelerator, model = trainer.accelerator, trainer.model
+    accelerator = trainer.accelerator
+    model: Any = trainer.model
+    wrapped: Any = trainer.model_wrapped
     if accelerator.num_processes == 1 or trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         return
-    if trainer.model_wrapped is model and model in accelerator._models:
+    if wrapped is model and model in accelerator._models:
         accelerator._models.remove(model)
         model._is_accelerate_prepared = False
 
@@ -54,10 +57,11 @@ def ready_to_sample(trainer: Trainer) -> Iterator[None]:
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator):
             yield
         return
-    shards = [module for module in trainer.model.modules() if isinstance(module, FSDPModule)]
+    model: Any = trainer.model
+    shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
     if not shards:
         # accelerate's own autocast is around the forward pass of the adapted model, which `generate` does not call.
-        with trainer.accelerator.autocast(), merged_adapter(trainer.model):
+        with trainer.accelerator.autocast(), merged_adapter(model):
             yield
         return
     for shard in shards:
@@ -67,7 +71,7 @@ def ready_to_sample(trainer: Trainer) -> Iterator[None]:
         yield
     finally:
         for shard in shards:
-            shard.set_reshard_after_forward(shard is not trainer.model, recurse=False)  # torch's own default
+            shard.set_reshard_after_forward(shard is not model, recurse=False)  # torch's own default
             shard.reshard()
 
 
@@ -110,7 +114,7 @@ def keep_one_gradient_hook(model: PreTrainedModel | PeftModel) -> None:
     TRL switches it off and on at every step, and transformers adds a hook each time, for which a compiled forward pass
     would be compiled again.
     """
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     inner.enable_input_require_grads = partial(_replace_gradient_hook, inner)
 
 

@@ -34,14 +34,8 @@ logger = get_logger(__name__)
 
 TAKEN_COLUMNS = frozenset(
     {
-        *(
-            "prompts",
-            "completions",
-            "completion_ids",
-            "trainer_state",
-            "log_extra",
-            "log_metric",
-        ),  # of reward functions
+        # Of reward functions.
+        *("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"),
         *("image", "images"),  # which TRL would pass to the model
         "self",
     }
@@ -73,6 +67,9 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
             chats that the tokenizer's template does not write.
     """
 
+    args: SampledGRPOConfig
+    chat_template_kwargs: dict[str, Any]
+    max_completion_length: int
     player: ClassVar[str] = "player"
     card_settings = (
         *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "num_generations"),
@@ -112,7 +109,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         self._check_chats()
 
     def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:
-        prompts_per_batch = args.generation_batch_size // args.num_generations
+        prompts_per_batch = args.generation_batch_size // args.num_generations  # type: ignore[operator]  # TRL sets both
         if len(dataset) < prompts_per_batch:
             raise ValueError(
                 f"The {self.player}'s dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one "

@@ -38,7 +38,7 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
     return generation
 
 
-def samples_plainly(args: GRPOConfig) -> bool:
+def samples_plainly(args: "SampledGRPOConfig") -> bool:
     """
     Whether solutions can be sampled by [`~pvg_hf.sampling.Sampler`].
 
@@ -74,7 +74,7 @@ class SampledGRPOConfig(GRPOConfig):
     """
 
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of the log."})
-    gradient_checkpointing: bool | None = field(
+    gradient_checkpointing: bool | None = field(  # type: ignore[assignment]  # TRL's has no default by device
         default=None, metadata={"help": "Recompute activations; by default on with a GPU and off without."}
     )
     generation: str = option(ProverConfig, "generation")
@@ -85,9 +85,15 @@ class SampledGRPOConfig(GRPOConfig):
         super().__post_init__()
 
     @property
+    def micro_batches_per_batch(self) -> int:
+        """Micro-batches of one batch of completions."""
+        assert self.steps_per_generation is not None  # TRL has set it
+        return self.steps_per_generation
+
+    @property
     def steps_per_batch(self) -> int:
         """Optimiser steps on one batch of completions."""
-        return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
+        return max(1, self.micro_batches_per_batch * self.num_iterations // self.gradient_accumulation_steps)
 
     def find_uneven_saving(self) -> str | None:
         """

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from huggingface_hub import ModelCard, ModelCardData
-from transformers import PreTrainedModel
+from peft import PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer
 
 from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.project import CARD_VALUES
@@ -30,7 +31,7 @@ LIBRARIES = ("pvg_hf", "trl", "transformers", "peft", "torch", "datasets")
 """Libraries whose versions cards state."""
 
 
-class ModelCardMixin:
+class ModelCardMixin(Trainer):
     """
     Writes the model card of a trainer.
 
@@ -43,24 +44,32 @@ class ModelCardMixin:
             Names of the arguments in the card; those that are `None` are left out.
     """
 
+    model: PreTrainedModel | PeftModel
+    processing_class: PreTrainedTokenizerBase
     player: ClassVar[str] = "player"
     card_settings: ClassVar[tuple[str, ...]] = ()
 
-    def create_model_card(
+    def create_model_card(  # type: ignore[override]  # TRL's has fewer arguments than transformers'
         self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
     ) -> None:
         """Write `README.md` into the output folder; the arguments are TRL's."""
         if self.is_world_process_zero():
-            self._write_card(Path(self.args.output_dir), model_name, dataset_name, tags)
+            self._write_card(self._folder(), model_name, dataset_name, tags)
 
     def train(self, *args, **kwargs):
-        self._make_card(Path(self.args.output_dir))  # what fails in it must fail before the training, not after it
+        self._make_card(self._folder())  # what fails in it must fail before the training, not after it
         return super().train(*args, **kwargs)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         if self.args.should_save:
-            self._write_card(Path(output_dir or self.args.output_dir))
+            self._write_card(self._folder(output_dir))
+
+    def _folder(self, output_dir: str | None = None) -> Path:
+        """Return the folder to save in: that of the arguments by default."""
+        folder = output_dir or self.args.output_dir
+        assert folder is not None  # the arguments replace `None`
+        return Path(folder)
 
     def _write_card(self, folder: Path, *details) -> None:
         with only_warning(f"The model card of {folder} could not be written; the model is saved"):
@@ -98,7 +107,7 @@ class ModelCardMixin:
         )
 
 
-def base_model_of(model: PreTrainedModel) -> str | None:
+def base_model_of(model: PreTrainedModel | PeftModel) -> str | None:
     """Return the Hub id of the initial model; `None` for a folder, or a model made from a configuration."""
     name = model.config.name_or_path
     return name if name and not Path(name).is_absolute() and not Path(name).is_dir() else None

@@ -1,15 +1,20 @@
 """Trainer arguments that a recipe's section defines: their defaults, help texts and ranges are those of its keys."""
 
 from dataclasses import field, fields
-from typing import Any
+from typing import Any, cast
 
 from pvg_hf.config.fields import check_option, default_of
 
 
-def option(section: type, key: str) -> Any:
+def option(section: Any, key: str) -> Any:
     """Return a dataclass field with the default and the description of a section's key."""
     description = section.__pydantic_fields__[key].description
     return field(default=default_of(section, key), metadata={"help": description})
+
+
+def parsed_dict(argument: dict[str, Any] | str | None) -> dict[str, Any]:
+    """Return an argument that may be text on a command line, after transformers has parsed it; `{}` for `None`."""
+    return cast("dict[str, Any]", argument or {})
 
 
 def check_options(args: Any, section: type, *keys: str, **renamed: str) -> None:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 
-class LastStepMixin:
+class LastStepMixin(Trainer):
     """
     Trains on no further batch once all steps are taken.
 

@@ -121,6 +121,7 @@ def fine_tune(
         callbacks=[FiniteLossCallback(), *(callbacks or ())],
         optimizers=(optimizer, None),
     )
+    assert isinstance(trainer.train_dataset, Dataset)
     _report_dropped(len(rows), len(trainer.train_dataset), settings.max_length)
     trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
     trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir) if settings.save_steps else None)

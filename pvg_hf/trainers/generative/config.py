@@ -1,12 +1,13 @@
 """Arguments of the trainer for verifiers that write an evaluation and predict a score."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
-from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.player_sections import ScoreConfig
+from pvg_hf.analyses.settings import EvaluationOptions, ScoreVerifierSettings
+from pvg_hf.config.player_sections import Combination, ScoreConfig
 from pvg_hf.rewards.predicted_score import EvaluationReward
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
-from pvg_hf.trainers.common.options import check_options, option
+from pvg_hf.trainers.common.options import check_options, option, parsed_dict
 
 
 @dataclass
@@ -55,8 +56,10 @@ class ScoreVerifierConfig(SampledGRPOConfig):
 
     def evaluation_reward(self) -> EvaluationReward:
         """Return the reward of an evaluation."""
-        return EvaluationReward(self.combination, self.format_weight, self.score_weight)
+        return EvaluationReward(cast(Combination, self.combination), self.format_weight, self.score_weight)
 
     def verifier_settings(self, source: str | None = None) -> ScoreVerifierSettings:
         """Return the settings to save with the weights; `source` names the initial weights."""
-        return ScoreVerifierSettings.for_model(source, self, (self.model_init_kwargs or {}).get("revision"))
+        return ScoreVerifierSettings.for_model(
+            source, cast(EvaluationOptions, self), parsed_dict(self.model_init_kwargs).get("revision")
+        )

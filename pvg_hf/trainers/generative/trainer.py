@@ -1,7 +1,6 @@
 """A GRPO trainer for verifiers that write an evaluation and predict a score."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from accelerate.utils import gather
@@ -162,7 +161,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         if self.args.should_save:
-            self.settings.save(Path(output_dir or self.args.output_dir))
+            self.settings.save(self._folder(output_dir))
 
 
 def _placeholder_rewards(completions: list, **columns) -> list[float]:

@@ -56,17 +56,17 @@ class ProverPPOConfig(ProverGRPOConfig):
     def __post_init__(self):
         check_options(self, PPOConfig)
         if self.kl_coef is not None:
-            self._take_kl_coef()
+            self._take_kl_coef(self.kl_coef)
         super().__post_init__()
         self._check_other_algorithms()
 
-    def _take_kl_coef(self) -> None:
+    def _take_kl_coef(self, kl_coef: float) -> None:
         default = ProverGRPOConfig.__dataclass_fields__["beta"].default
-        if self.beta not in (default, self.kl_coef):
+        if self.beta not in (default, kl_coef):
             raise ValueError(
-                f"`beta` is {self.beta} and `kl_coef` is {self.kl_coef}, two names of the same weight; set only one."
+                f"`beta` is {self.beta} and `kl_coef` is {kl_coef}, two names of the same weight; set only one."
             )
-        self.beta = self.kl_coef
+        self.beta = kl_coef
 
     def _check_other_algorithms(self) -> None:
         """Refuse settings of GRPO that would have no effect, or would make the algorithm something else than PPO."""

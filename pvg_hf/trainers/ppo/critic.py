@@ -180,8 +180,10 @@ class Critic:
 
     def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
         """Save the weights (for a critic on the prover's base: the adapter with its head) and the tokenizer."""
-        settings = {"save_embedding_layers": False} if isinstance(self.model, PeftModel) else {}
-        self.model.save_pretrained(folder / CRITIC_FOLDER, **settings)
+        if isinstance(self.model, PeftModel):
+            self.model.save_pretrained(str(folder / CRITIC_FOLDER), save_embedding_layers=False)
+        else:
+            self.model.save_pretrained(folder / CRITIC_FOLDER)
         tokenizer.save_pretrained(folder / CRITIC_FOLDER)
         (folder / CRITIC_FOLDER / "README.md").unlink(missing_ok=True)  # PEFT's card is an empty form
 
@@ -192,14 +194,13 @@ class Critic:
         Raises:
             ValueError: if `folder` has none.
         """
-        is_adapter = isinstance(self.model, PeftModel)
-        file = folder / CRITIC_FOLDER / _WEIGHTS[is_adapter]
+        file = folder / CRITIC_FOLDER / _WEIGHTS[isinstance(self.model, PeftModel)]
         if not file.exists():
             raise ValueError(
                 f"`{folder}` has no critic to resume from ({file} is missing): it was written by another trainer, or with "
                 "another `critic`. Start again, or resume from a checkpoint of this trainer."
             )
-        if is_adapter:
+        if isinstance(self.model, PeftModel):
             load_adapter_weights(self.model, file.parent)
         else:
             self.model.load_state_dict(load_file(file))

@@ -118,6 +118,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     ```
     """
 
+    args: ProverPPOConfig
     _name = "ProverPPO"
 
     def __init__(
@@ -150,9 +151,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             scorer=self.scorer,
             seed=self.args.seed,
         ).to(self.accelerator.device)
-        if self.args.activation_checkpointing:
+        recomputes = bool(self.args.activation_checkpointing)
+        if recomputes:
             model.activation_checkpointing_enable()
-        model.train(self.args.activation_checkpointing)  # only active in training mode; dropout is off in any case
+        model.train(recomputes)  # only active in training mode; dropout is off in any case
         return Critic(model, self.accelerator.prepare_model(model))
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
@@ -210,14 +212,14 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         """Replace GRPO's advantage in the table of solutions by the mean over the solution's tokens."""
         mask = _solution_mask(batch)
         means = (batch["advantages"] * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-        logged = self._logs["advantages"]
+        logged: Any = self._logs["advantages"]
         newest = self.accelerator.gather(means).tolist()
         for _ in range(min(len(newest), len(logged))):
             logged.pop()
         logged.extend(newest)
 
-    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: torch.Tensor | None = None):
-        if self._step % (self.args.steps_per_generation * self.num_iterations) == 0:  # a new batch is generated
+    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: torch.Tensor | int | None = None):
+        if self._step % (self.args.micro_batches_per_batch * self.num_iterations) == 0:  # a new batch is generated
             self._epochs.begin_batch()
         elif self._step % self.args.gradient_accumulation_steps == 0:
             self._epochs.begin_step()
@@ -270,7 +272,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     def _parts_of_batch(self) -> float:
         if not self.model.training:
             return 1.0
-        return self.args.steps_per_generation / self.current_gradient_accumulation_steps
+        return self.args.micro_batches_per_batch / self.current_gradient_accumulation_steps
 
     def _record_kl(self, inputs: Batch) -> None:
         """
@@ -318,7 +320,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         if self.args.should_save:
-            self.critic.save(Path(output_dir or self.args.output_dir), self.processing_class)
+            self.critic.save(self._folder(output_dir), self.processing_class)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
@@ -326,6 +328,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     def _load_best_model(self) -> None:
         super()._load_best_model()
+        assert self.state.best_model_checkpoint is not None  # it has just been loaded
         self.critic.load(Path(self.state.best_model_checkpoint))
 
 

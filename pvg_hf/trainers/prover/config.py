@@ -40,7 +40,8 @@ class ProverGRPOConfig(SampledGRPOConfig):
         ValueError: for a setting outside its range.
     """
 
-    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # parsed as JSON on a command line
+    # Parsed as JSON on a command line; transformers only iterates over them.
+    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # type: ignore[assignment]
 
     beta: float = option(ProverConfig, "beta")
     scale_rewards: str = option(ProverConfig, "scale_rewards")

@@ -65,7 +65,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         check_option(SelfEvaluationConfig, "evaluation_weight", evaluation_weight)
         self._weights = {"proof_weight": proof_weight, "evaluation_weight": evaluation_weight}
         self._meta_verifier = meta_verifier
-        self._own: torch.Tensor | None = None  # evaluations of the current step, gathered: (5, N)
+        self._own = torch.empty(5, 0)  # evaluations of the current step, gathered: (5, N)
         super().__init__(model, **kwargs)
         self.reward_func_names[0] = "self_evaluation"
 

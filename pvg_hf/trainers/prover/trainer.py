@@ -13,13 +13,10 @@ from datasets import Dataset
 from pvg_hf.core.extensions import ExtensionError, check_arguments, show_value
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.rewards import (
-    as_reward,
-    load_reward,
-    noise_corrected,
-)
+from pvg_hf.rewards import as_reward, load_reward, noise_corrected
 from pvg_hf.tasks.base import Grade, Grader, TolerantGrader, final_grade, outcome_of
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text, datasets_of
+from pvg_hf.trainers.common.options import parsed_dict
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.metrics import OBSERVED, OPTIONAL_METRICS, RoleSignals, is_of_labels, role_metrics
 
@@ -110,6 +107,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     ```
     """
 
+    args: ProverGRPOConfig
     _name = "ProverGRPO"
     player = "prover"
 
@@ -140,7 +138,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self.num_graders = num_graders
         self.solution_in = solution_in
         self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
-        self.plain_reward = partial(self.reward, **(args.reward_options or {}))
+        self.plain_reward = partial(self.reward, **parsed_dict(args.reward_options))
         self.feedback = feedback
         self.observer = observer
         super().__init__(
@@ -205,7 +203,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         """Compute the role rewards, for the rows of all processes."""
         correct, answered = observed == 1, ~signals.failed.bool()  # a failed solution counts as unanswered
         if self.reward.figures is not None:
-            options, is_paid = self.args.reward_options or {}, answered & ~observed.isnan()
+            options, is_paid = parsed_dict(self.args.reward_options), answered & ~observed.isnan()
             figures = self.reward.figures(signals.scores, correct, signals.sneaky, answered=is_paid, **options)
             for key, value in figures.items():
                 self._metrics["train" if self.model.training else "eval"][key].append(value)

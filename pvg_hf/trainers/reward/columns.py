@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -250,7 +250,7 @@ def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> t
     # Texts that occur nowhere else mark the places of problem and solution in the rendered chat.
     marks = {"user": "PROBLEM\ue000", "assistant": "SOLUTION\ue000"}
     marked = [{**message, "content": marks.get(message["role"], message["content"])} for message in messages]
-    text = tokenizer.apply_chat_template(marked, tokenize=False)
+    text = cast(str, tokenizer.apply_chat_template(marked, tokenize=False))
     if adds_bos(tokenizer):
         text = text.removeprefix(tokenizer.bos_token)
     if [text.count(mark) for mark in marks.values()] != [1, 1]:

@@ -64,7 +64,7 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
         ValueError: for a setting outside its range, or settings that contradict each other.
     """
 
-    gradient_checkpointing: bool | None = field(
+    gradient_checkpointing: bool | None = field(  # type: ignore[assignment]  # TRL's has no default by device
         default=None, metadata={"help": "Recompute activations; by default on with a GPU and off without."}
     )
     loss: str = option(VerifierConfig, "loss")

@@ -1,8 +1,12 @@
 """Invariance across environments in the training of a verifier; without `invariance`, it does nothing."""
 
+from typing import Any
+
 import torch
+from trl import RewardTrainer
 
 from pvg_hf.trainers.reward.columns import PairCollator
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import (
     BalancedSampler,
     EnvironmentBatch,
@@ -13,7 +17,7 @@ from pvg_hf.trainers.reward.invariance import (
 from pvg_hf.trainers.reward.loss import centring, order_by_label
 
 
-class InvarianceMixin:
+class InvarianceMixin(RewardTrainer):
     """
     The part of [`~pvg_hf.trainers.reward.trainer.NoisyRewardTrainer`] about invariance.
 
@@ -22,7 +26,14 @@ class InvarianceMixin:
             The objective over the environments; `None` if no invariance is requested.
     """
 
+    args: NoisyRewardConfig
+    train_dataset: Any  # no stream with invariance, see `check_environments`
     invariance: Invariance | None
+
+    @property
+    def _step_size(self) -> int:
+        """Number of pairs in a step over all processes."""
+        return self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
 
     def _set_up_environments(self) -> None:
         args, column = self.args, self.args.environment_column
@@ -47,6 +58,7 @@ class InvarianceMixin:
         self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
     ) -> torch.Tensor:
         """Compute the loss over environments; its metrics are also logged if batches are only balanced."""
+        assert self.invariance is not None
         # Ties have weight 0 and are left out of the risks.
         preferred, other, weights = order_by_label(chosen, rejected, labels)
         batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)

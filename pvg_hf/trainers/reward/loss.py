@@ -1,8 +1,11 @@
 """The loss of a batch of pairs under the settings of [`NoisyRewardConfig`], and the label noise drawn for it."""
 
+from typing import cast
+
 import torch
 
-from pvg_hf.losses import bradley_terry, exact_pairwise, pointwise_cross_entropy
+from pvg_hf.config.player_sections import PairCorrection
+from pvg_hf.losses import LabelCorrection, bradley_terry, exact_pairwise, pointwise_cross_entropy
 from pvg_hf.noise.draws import label_draw, pair_draw
 from pvg_hf.noise.rates import flip_labels_by_uniforms
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
@@ -79,6 +82,7 @@ def injected_labels(
     rates = (args.noise_rho0, args.noise_rho1)
     if args.noise_resample == "mean":
         return mean_labels(given, rates)
+    assert args.noise_seed is not None  # the arguments replace `None`
     moment = {"fixed": (), "epoch": ("epoch", epoch), "step": ("step", step)}[args.noise_resample]
     return noisy_labels(keys, rates, args.noise_level, seed=args.noise_seed, moment=moment, labels=given).to(given)
 
@@ -113,16 +117,15 @@ def pair_loss(
     rho0, rho1 = args.assumed_rates
     if args.loss == "cross_entropy" or correction == "exact":
         labels = clean_labels(len(chosen)).to(chosen.device) if labels is None else labels
-    if correction == "exact":
-        return exact_pairwise(chosen, rejected, labels, rho0=rho0, rho1=rho1, center=args.center)
-    if args.loss == "cross_entropy":
+        if correction == "exact":
+            return exact_pairwise(chosen, rejected, labels, rho0=rho0, rho1=rho1, center=args.center)
         return pointwise_cross_entropy(
             torch.cat([chosen, rejected]),
             # (num_pairs, 2) -> all chosen, then all rejected, in the order of the scores
             labels.T.flatten(),
             rho0=rho0,
             rho1=rho1,
-            correction=correction,
+            correction=cast(LabelCorrection, correction),
             center=args.center,
         )
     preferred, other, weights = order_by_label(chosen, rejected, labels)
@@ -132,7 +135,7 @@ def pair_loss(
         preferred,
         other,
         flip_rate=args.assumed_flip_rate,
-        correction=correction,
+        correction=cast(PairCorrection, correction),
         center=args.center,
         weights=weights,
     )

@@ -35,7 +35,7 @@ class SortedStepSampler(Sampler[int]):
             self.order.set_epoch(epoch)
 
     def __len__(self) -> int:
-        return len(self.order)
+        return len(self.order)  # type: ignore[arg-type]  # torch declares no length, and all that it has here have one
 
     def __iter__(self) -> Iterator[int]:
         rows = iter(self.order)

@@ -30,6 +30,7 @@ from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.models.vocabulary import describe_lost
 from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.options import parsed_dict
 from pvg_hf.trainers.common.step_checks import LastStepMixin
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
@@ -163,11 +164,6 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
         if not scores_by_likelihood(self.model) and not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 
-    @property
-    def _step_size(self) -> int:
-        """Number of pairs in a step over all processes."""
-        return self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-
     def get_train_dataloader(self):
         dataloader = super().get_train_dataloader()
         if self.args.gradient_accumulation_steps > 1 and isinstance(self.train_dataset, Dataset):
@@ -219,11 +215,12 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
     def _save(self, output_dir=None, state_dict=None):
         super()._save(output_dir, state_dict)
         if self.verifier_input is not None:
-            self.verifier_input.save_with(self.processing_class, Path(output_dir or self.args.output_dir))
+            self.verifier_input.save_with(self.processing_class, self._folder(output_dir))
 
     def _set_signature_columns_if_needed(self):
         if self._signature_columns is None:
             super()._set_signature_columns_if_needed()
+            assert self._signature_columns is not None
             self._signature_columns += dict.fromkeys([*PAIR_COLUMNS, self.args.environment_column])
 
     @cached_property
@@ -294,6 +291,7 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
         self._eval_pairs.clear()
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         metrics = self._eval_metrics(unique_pairs(gather_object(self._eval_pairs)))
+        assert output.metrics is not None
         output.metrics.update({f"{metric_key_prefix}_{key}": value for key, value in metrics.items()})
         self._metrics["eval"].clear()  # TRL would log them as `eval_*`, whatever the prefix is
         return output
@@ -306,23 +304,24 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
             torch.tensor(values) for values in zip(*((p.chosen, p.rejected, p.margin) for p in pairs), strict=True)
         )
         averages = {key: sum(values) / len(values) for key, values in self._metrics["eval"].items()}
-        margin = margin if margin.any() else None
-        loss = pair_loss(chosen, rejected, self.args, margin=margin)
+        loss = pair_loss(chosen, rejected, self.args, margin=margin if margin.any() else None)
         return averages | {"loss": loss.item()} | pair_metrics(pairs)
 
 
 def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
-    source = model if isinstance(model, str) else model.config.name_or_path
+    source = model if isinstance(model, str) else str(model.config.name_or_path)
     return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
 
 
-def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig) -> PreTrainedModel:
+def _checked_classifier(
+    model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig
+) -> PreTrainedModel | PeftModel:
     """Return the classifier to train, without its weights if TRL will load them."""
     if not isinstance(model, str):
         if not scores_by_likelihood(model):
             check_classifier(model)
         return model
-    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
+    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **parsed_dict(args.model_init_kwargs)}
     origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
     if not settings.get("ignore_mismatched_sizes", False):
         check_classifier_source(model, **origin)
@@ -333,7 +332,7 @@ def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
     return "chosen_ids" not in column_names(dataset) and not is_conversational(next(iter(dataset)))
 
 
-def _check_chat(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> None:
+def _check_chat(row: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> None:
     """Check that the chat template writes the solution of a chat: otherwise all pairs would be two equal texts."""
     if "chosen" not in row or not is_conversational(row):
         return
