@@ -96,4 +96,3 @@ def test_parts_of_a_phase_add_up():
         {OTHER: Spent(3.0), WRITING: Spent(1.0, 1, 2.0)},
     )
     assert add_splits(first, second) == {WRITING: Spent(2.0, 6, 12.0), OTHER: Spent(3.0), UNKNOWN: Spent(2.0)}
-    assert read_split(None) == {}
