@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RUN ?= runs/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo app test test-all test-nightly quality types style benchmarks reference
+.PHONY: help install demo app test test-all test-nightly quality style benchmarks reference
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -40,13 +40,11 @@ test-all: install  ## What CI runs: also games, the Hub, the app, the documentat
 test-nightly: install  ## What CI leaves out: every recipe's game, damage of every file, the app's looks, the GPU check on toys
 	$(PYTEST) -m 'nightly and not gpu'
 
-quality: install  ## Lint, formatting and what the documentation says, changing nothing
+quality: install  ## Lint, formatting, types of the core, and what the documentation says, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python .ci/check_docs.py
 	$(BIN)/python -m tools.write_reference --check
-
-types: install  ## Types of the core, by mypy; a part of `make quality` once it finds nothing
 	$(BIN)/python -m mypy
 
 style: install  ## Lint and formatting, mended where they can be
