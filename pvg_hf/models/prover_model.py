@@ -19,11 +19,7 @@ from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_t
 
 
 def load_prover(
-    source: str | Path,
-    *,
-    revision: str | None = None,
-    dtype: torch.dtype = torch.float32,
-    quantization: str = "none",
+    source: str | Path, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
     """
     Load a prover from the Hub or a folder: full weights, or an adapter on the base that it names.
@@ -115,11 +111,7 @@ def load_causal_lm(
     """
     check_weight_files(source)
     model = AutoModelForCausalLM.from_pretrained(
-        source,
-        revision=revision,
-        dtype=dtype,
-        **SAFELY,
-        **quantization_arguments(quantization, dtype),
+        source, revision=revision, dtype=dtype, **SAFELY, **quantization_arguments(quantization, dtype)
     )
     # Without this, gradients through 4-bit layers are wrong on some processors.
     mend_layers(model)

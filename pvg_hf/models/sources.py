@@ -195,7 +195,7 @@ def name_base(model: torch.nn.Module, saved: Path, *, player: str, run: Path) ->
         return
     base = model.peft_config[model.active_adapter].base_model_name_or_path
     for file in saved.rglob("adapter_config.json"):
-        assert base is not None  # the base of saved adapters was loaded from somewhere
+        assert base is not None
         config = PeftConfig.from_pretrained(str(file.parent))
         config.base_model_name_or_path = _portable_name(base, file.parent, player, run)
         config.save_pretrained(file.parent)

@@ -239,9 +239,7 @@ def _end_token_ids(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedToke
 
 
 def iterate_samples(
-    sampler: Sampler,
-    prompts: Sequence[str],
-    rngs: Callable[[int], Sequence[np.random.Generator]],
+    sampler: Sampler, prompts: Sequence[str], rngs: Callable[[int], Sequence[np.random.Generator]]
 ) -> Iterator[tuple[list[int], list[list[Sample]]]]:
     """
     Sample `prompts` batch by batch.

@@ -31,9 +31,7 @@ ENDED_SHARE = 0.5
 PROMPT_STEP = 64  # prompts are padded to a multiple of it
 CACHE_STEP = 128  # and the cache's length is one of this, so that few shapes are compiled
 FREE_SHARE = 0.8  # of the free memory that sampling may use
-TRAINING_FREE_SHARE = (
-    0.25  # the same if a model is trained meanwhile: the cache stays, and the rest is for activations
-)
+TRAINING_FREE_SHARE = 0.25  # the same if a model is trained meanwhile: the cache stays, activations need the rest
 
 
 @dataclass

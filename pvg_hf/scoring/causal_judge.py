@@ -100,9 +100,8 @@ class CausalJudge:
     def _forward(self, rows: Sequence[list[int]]) -> torch.Tensor:
         """Log-probability of each token but the first; shape `(num_rows, longest - 1)`, padded on the right."""
         longest = max(map(len, rows))
-        ids = torch.zeros(
-            (len(rows), longest), dtype=torch.long
-        )  # any token will do as padding, since the mask hides it
+        # Any token will do as padding, since the mask hides it.
+        ids = torch.zeros((len(rows), longest), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for place, row in enumerate(rows):
             ids[place, : len(row)] = torch.tensor(row, dtype=ids.dtype)

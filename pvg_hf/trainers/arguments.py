@@ -5,7 +5,7 @@ The arguments combine settings from keys of the recipe, settings that the game r
 which can add to the settings but not replace them.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -235,13 +235,11 @@ def _taken_values(config: Any, player: str, *, without: Collection[str] = ()) ->
 
 def recipe_keys(player: str, config: VerifierConfig | ProverConfig) -> dict[str, str]:
     """Return the key of a recipe by the trainer argument that it sets, and every key of the player by its own name."""
-    used = (
-        config.traits.sections
-        if isinstance(config, VerifierConfig)
-        else {"ppo": PPOConfig}
-        if config.has_critic
-        else {}
-    )
+    used: Mapping[str, type] = {}
+    if isinstance(config, VerifierConfig):
+        used = config.traits.sections
+    elif config.has_critic:
+        used = {"ppo": PPOConfig}
     keys = {field.name: f"{player}.{field.name}" for field in fields(config)}
     for name, section in used.items():
         keys |= {field.name: f"{player}.{name}.{field.name}" for field in fields(section)}

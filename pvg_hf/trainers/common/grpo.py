@@ -97,12 +97,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         self._has_reward = torch.empty(0, dtype=torch.bool)  # completions of the current batch, of all processes
         self._logprobs = torch.empty(0)  # of the last forward pass
         super().__init__(
-            model,
-            args=args,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
-            peft_config=peft_config,
-            **kwargs,
+            model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, peft_config=peft_config, **kwargs
         )
         lift_adapter(self.model)
         keep_one_gradient_hook(self.model)

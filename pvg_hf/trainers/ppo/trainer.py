@@ -122,12 +122,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     _name = "ProverPPO"
 
     def __init__(
-        self,
-        model,
-        *,
-        args: ProverPPOConfig,
-        critic: str | PreTrainedModel | PeftModel | None = None,
-        **kwargs,
+        self, model, *, args: ProverPPOConfig, critic: str | PreTrainedModel | PeftModel | None = None, **kwargs
     ):
         if kwargs.get("optimizers", (None, None)) != (None, None):
             raise ValueError(
@@ -145,11 +140,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     def _make_critic(self, critic: str | PreTrainedModel | PeftModel | None) -> Critic:
         model = make_value_model(
-            critic,
-            prover=self.model,
-            tokenizer=self.processing_class,
-            scorer=self.scorer,
-            seed=self.args.seed,
+            critic, prover=self.model, tokenizer=self.processing_class, scorer=self.scorer, seed=self.args.seed
         ).to(self.accelerator.device)
         recomputes = bool(self.args.activation_checkpointing)
         if recomputes:

@@ -184,11 +184,9 @@ def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
     return partial(_call_custom, load_function(penalty, "invariance penalty", INTERFACE), penalty)
 
 
-def _call_custom(
-    regulariser: Regulariser, name: str, margins: torch.Tensor, environments: torch.Tensor
-) -> torch.Tensor:
+def _call_custom(regulariser: Regulariser, name: str, *inputs: torch.Tensor) -> torch.Tensor:
     with running(f"The invariance penalty `{name}`"):
-        return regulariser(margins, environments)
+        return regulariser(*inputs)
 
 
 def invariant_risk(

@@ -231,9 +231,8 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
         count_tokens(int(tokens["attention_mask"].sum()), self._training_flops)
-        _, outputs = super().compute_loss(
-            model, tokens, return_outputs=True
-        )  # called for TRL's metrics; its loss is unused
+        # Called for TRL's metrics; its loss is unused.
+        _, outputs = super().compute_loss(model, tokens, return_outputs=True)
         chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
         if self.model.training:
             loss = self._training_loss(chosen, rejected, inputs)
