@@ -41,13 +41,11 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
 
     [`check_checker`] must have found no mistake.
     """
-    checker = recipe.noise.checker
+    noise, checker = recipe.noise, recipe.noise.checker
     assert checker is not None
     routes = make_routes(checker)
     mistakes = [*_check_columns(routes, parts), *_check_selectors(checker, parts)]
-    mistakes = mistakes or refusals(
-        "`noise.checker`", partial(_check_budgets, checker.budget, recipe.noise, routes, parts)
-    )
+    mistakes = mistakes or refusals("`noise.checker`", partial(_check_budgets, checker.budget, noise, routes, parts))
     yield from mistakes or check_label_rates(recipe, round_index, parts)
     yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
 

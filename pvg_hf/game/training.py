@@ -119,8 +119,9 @@ def run_trainer(
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(PhaseProgress(str(context.phase)))
     found = None
+    assert trainer.args.output_dir is not None
     if context.processes.is_main_process:
-        found = newest_checkpoint(_checkpoints_of(trainer), before_step=before_step)
+        found = newest_checkpoint(Path(trainer.args.output_dir), before_step=before_step)
     (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
@@ -163,11 +164,6 @@ def newest_checkpoint(output: Path, *, before_step: int | None = None) -> Path |
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
     return next((path for path in found if _is_whole(path) and _is_best_whole(path)), None)
-
-
-def _checkpoints_of(trainer: Trainer) -> Path:
-    assert trainer.args.output_dir is not None
-    return Path(trainer.args.output_dir)
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -266,13 +262,14 @@ class StopCallback(TrainerCallback):
         It is the same as one saved between the two, since a step changes only random states before its end. Nothing is saved if
         training cannot resume from that step.
         """
-        checkpoint = _checkpoints_of(trainer) / f"checkpoint-{trainer.state.global_step}"
+        assert trainer.args.output_dir is not None
+        assert trainer.model is not None
+        checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
         if self._random_states is None or checkpoint.exists():
             return
         self.stop.allow_time()
         logger.info("Saving %s; the step after it will be repeated", checkpoint.name)
         _set_random_states(self._random_states)
-        assert trainer.model is not None
         trainer._save_checkpoint(trainer.model, trial=None)
         trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
 

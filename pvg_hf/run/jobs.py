@@ -15,7 +15,6 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pvg_hf.core.extensions import load_function
 from pvg_hf.core.units import show_seconds
@@ -200,7 +199,7 @@ class _ThisProcess(Executor):
     """Runs each job when it is submitted. Errors that concern more than the job are raised at once."""
 
     def submit(self, fn, /, *args, **kwargs):
-        future: Future[Any] = Future()
+        future: Future[object] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
         except JOB_ERRORS as err:

@@ -203,16 +203,11 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         record = read_record(key.target(folder))
         if record is None:  # the game did not make this folder
             continue
-        fields: dict[str, Any] = {
-            "phase": key.name,
-            "round": key.round_index,
-            "seconds": record.seconds,
-            "summary": record.summary,
-        }
+        fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
         further = {"task_use": record.task_use, "split": record.split, "peak_flops": record.peak_flops}
-        fields |= {name: value for name, value in further.items() if value is not None}
-        if not folder.has_event("phase_finished", **fields):
-            folder.log_event("phase_finished", **fields, time=record.ended)
+        given = {name: value for name, value in further.items() if value is not None}
+        if not folder.has_event("phase_finished", **fields, **given):
+            folder.log_event("phase_finished", **fields, **given, time=record.ended)
         _log_alerts(folder, key, record.alerts)
         _log_calls(folder, key)
 
