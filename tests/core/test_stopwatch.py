@@ -18,7 +18,6 @@ from pvg_hf.core.stopwatch import (
     count_tokens,
     describe_shares,
     measuring,
-    read_split,
     spending,
     spent_so_far,
 )

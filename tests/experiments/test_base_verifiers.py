@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.base_verifiers import base_game_recipe, bases_table, play_bases
+from experiments.base_verifiers import base_game_recipe, bases_table, label, play_bases
 from pvg_hf import load_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_games(compared, models):
         game = (0, model)
         found = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(1) / "metrics.json")
         first = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(0) / "metrics.json")
-        row = table.loc[game.label]
+        row = table.loc[label(model)]
         assert row["auc_first"] == pytest.approx(first["round/pools/auc/round-000/base"]["value"])
         assert row["auc_last"] == pytest.approx(found["round/pools/auc/round-001/base"]["value"])
         assert row["accepted_first"] == pytest.approx(first["round/pools/accepted/round-000/round-000"]["value"])

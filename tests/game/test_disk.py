@@ -50,7 +50,7 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
     ("phase", "call", "checkpoint"),
     [
         ("verifier", "verifier_quality.py:choose_threshold", "checkpoint-8"),
-        ("prover", "calls.py:summarize_calls", "checkpoint-6"),
+        ("prover", "labels.py:summarize_calls", "checkpoint-6"),
     ],
 )
 def test_an_error_after_a_training_costs_no_training(phase, call, checkpoint, tmp_path, make_recipe, reference):

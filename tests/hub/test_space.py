@@ -23,12 +23,12 @@ def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference
 
 def test_a_public_space_is_warned_of(hub, client, reference, repository):
     script = str(repository / "scripts" / "push_space.py")
-    options = ["--public", "--study-participants", "30"]
+    options = ["--public", "--study", "--study-participants", "30"]
     status, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app", *options)
     assert status == 0
     assert "Warning: a public Space" in told
     assert not hub.repo("app").is_private
-    assert b"'--study-participants', '30'" in hub.repo("app").files()["app.py"]
+    assert b"'--participants', '30'" in hub.repo("app").files()["app.py"]
 
 
 @pytest.mark.parametrize("run", ["nope", f"{OWNER}/nobody", f"{OWNER}/unfinished", "FOLDER/nope", "FOLDER"])

@@ -12,14 +12,11 @@ from pvg_hf import load_recipe, play
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
-from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError, read_digests, read_json, read_json_lines
-from pvg_hf.core.roles import Role
-from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import make_solution, solution_features
 from pvg_hf.game.heldout import DegenerateVerifierError
+from pvg_hf.game.publish import is_report_due
 from pvg_hf.game.training import newest_checkpoint
 from pvg_hf.models.hardware import join_processes
 from pvg_hf.report.page import _origin
@@ -27,7 +24,6 @@ from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.phase_record import read_record
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import (
-    check_same_problems,
     check_same_recipe,
     check_unchanged,
     extended_recipe,
@@ -131,43 +127,6 @@ def test_a_run_without_anything_left_to_write_may_have_problems_that_the_task_no
         copy_until(reference, tmp_path, "round-001/evaluate")
     monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))
     resume(load_recipe(game()))
-
-
-def test_a_run_of_the_arithmetic_worlds_first_version_is_read_but_not_resumed(tmp_path):
-    recipe = load_recipe({"name": "old", "output_dir": str(tmp_path), "task": {"name": "arithmetic"}})
-    problems, folder = GameProblems.load(recipe), RunFolder.of(recipe)
-    reference = "has 12\nMonday finds 5: 12 + 5 = 17\n#### 17"
-    story = {
-        "problem_id": "arithmetic-0-test-0000000-1f2e3d4c",
-        "problem": "Ana has 12 pens. On Monday Ana finds 5 pens. How many pens does Ana have?",
-        "reference": reference,
-        "difficulty": 1,
-    }
-    grade = problems.task.grade(story, reference)
-    row = make_solution(
-        task=problems.task,
-        problem=story,
-        part="test",
-        role=Role.HELPFUL,
-        round_index=BASE_ROUND,
-        prover="old",
-        solution=reference,
-        grade=grade,
-        label=int(grade.correct),
-        sample_index=0,
-        num_tokens=14,
-        is_truncated=False,
-    )
-    assert row["correct"]
-    write_pool(folder.pool(BASE_ROUND) / "test-helpful.parquet", [[row]], solution_features(problems.task))
-    with pytest.raises(ValueError) as caught:
-        check_same_problems(folder, recipe, problems)
-    assert str(caught.value) == (
-        "The run `old` cannot be resumed: the task `arithmetic` no longer has its test problem "
-        "`arithmetic-0-test-0000000-1f2e3d4c`, 'Ana has 12 pens. On Monday Ana finds 5 pens. How many pens d'. Resume it with "
-        "the data and the version of pvg_hf that it began with, or give this recipe another `name`. What it has finished can "
-        "still be read."
-    )
 
 
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
@@ -382,10 +341,11 @@ def test_damaged_lists_are_rebuilt_from_the_phases(tmp_path, game, reference):
     folder.state.write_text('{"finished": ["boot')
     folder.metrics.write_text("{")
     folder.report.unlink()
-    resume(load_recipe(game(logging__report=True)))
+    recipe = load_recipe(game(logging__report=True))
+    resume(recipe)
     assert differing(folder, reference) == []
     assert read_json(folder.state) == read_json(reference.state)
-    assert folder.report.exists()
+    assert is_report_due(recipe, folder)
 
 
 def test_torn_last_event_is_dropped(tmp_path, game, reference):
@@ -402,10 +362,8 @@ def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
     events = read_json_lines(folder.events)
     first, *others = folder.events.read_bytes().splitlines(keepends=True)
     folder.events.write_bytes(b"".join([first, b'{"time": 17\n', *others]))
-    folder.report.unlink()
-    resume(load_recipe(game(logging__report=True)))
+    resume(load_recipe(game()))
     assert read_json_lines(folder.events) == events
-    assert folder.report.exists()
 
 
 @pytest.mark.parametrize(

@@ -220,11 +220,11 @@ def push_app(folder: str, space: str, **options: Any) -> str:
 
 def open_study_app(run: str, folder: str, repository: str) -> str:
     """Open the app with a study whose answers are uploaded to the Hub; returns the log."""
-    import pvg_hf.app.app as face
+    from pvg_hf.experimental.study.app import StudySettings, make_study_app
 
     said = io.StringIO()
     with log_into(said), ExitStack() as stack:
-        face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
+        make_study_app(open_run(run), StudySettings(folder=Path(folder), repository=repository), stack)
     return said.getvalue()
 
 

@@ -7,7 +7,7 @@ import pytest
 from pvg_hf.config import RecipeError
 from pvg_hf.experimental.messages.recipe import load_message_recipe
 
-FOLDER = Path(__file__).parents[2] / "recipes" / "messages"
+FOLDER = Path(__file__).parents[3] / "recipes" / "messages"
 RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 

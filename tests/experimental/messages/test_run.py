@@ -16,7 +16,7 @@ from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.experimental.messages.run import load_games, make_message_trainer, play_messages
 from tests.support.message_games import SMALL, small_recipe
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def files(root: Path) -> dict[str, bytes]:

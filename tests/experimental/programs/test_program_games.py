@@ -93,7 +93,7 @@ def test_a_game_killed_in_minting_resumes_and_leaves_no_process(backend, whole, 
     finished = {
         event["phase"]: event for event in read_json_lines(killed.events) if event["event"] == "phase_finished"
     }
-    assert finished["mint"]["sandbox"]["outcomes"]["passed"] > 0
+    assert finished["mint"]["task_use"]["cases/passed"] > 0
     isolation = make_backends()[backend].isolation
     assert read_json(killed.environment)["sandbox"] == isolation
     page = killed.report.read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ PASSED, WRONG, CRASHED, TIMED_OUT = (
 )
 SHORT = Limits(wall_seconds=0.3, processor_seconds=0.3)
 DOUBLE = [CallCase("double", (number,), 2 * number) for number in (1, 2, 3)]
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[4]
 SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
