@@ -25,8 +25,8 @@ DEATHS = {
     "prover, after its last checkpoint": ("open", r"prover/\.round-001\.partial/config\.json", 1),
     "prover, all but finished": ("os.rename", r"prover/\.round-001\.partial', '.*/prover/round-001'", 1),
     "mint, all but finished": ("os.rename", r"pool/\.round-001\.partial', '.*/pool/round-001'", 1),
-    # which are brought up to date when the run is opened, after minting (twice) and after the evaluation
-    "after the last phase, before the run's lists": ("os.rename", r"/state\.json'", 4),
+    # which are brought up to date when the run is opened, after minting and after the evaluation
+    "after the last phase, before the run's lists": ("os.rename", r"/state\.json'", 3),
 }
 
 

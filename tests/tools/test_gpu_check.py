@@ -221,15 +221,9 @@ def test_every_part_reports_figures_on_toy_sizes(tmp_path):
     code is that of `gsm8k`.
     """
     parts = [part for part in PARTS if part.name != "gsm8k-small"]
-    command = [
-        sys.executable,
-        str(REPOSITORY / "scripts" / "check_gpu.py"),
-        "--toy",
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    command = [sys.executable, "-m", "tools.check_gpu", "--toy", "--output", str(tmp_path / "out")]
     command += [word for part in parts for word in ("--only", part.name)]
-    done = subprocess.run([*command, "--minutes", "29"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([*command, "--minutes", "29"], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     results = json.loads((tmp_path / "out" / "check_gpu.json").read_text())
     assert set(results["parts"]) == {part.name for part in parts}

@@ -10,13 +10,7 @@ pytestmark = pytest.mark.nightly
 
 
 def _write(repository, run, output, *arguments: str) -> subprocess.CompletedProcess:
-    command = [
-        sys.executable,
-        str(repository / "scripts" / "write_pair_picture.py"),
-        str(run),
-        str(output),
-        *arguments,
-    ]
+    command = [sys.executable, "-m", "tools.write_pair_picture", str(run), str(output), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(repository)}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
 

@@ -1,7 +1,7 @@
 """The script that builds the base models, and the judges, with models of tiny sizes."""
 
 import json
-import runpy
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -35,14 +35,13 @@ def test_a_verifiers_card_states_its_share_of_the_provers_pretraining():
 
 
 @pytest.mark.nightly
-def test_the_script_builds_a_model_and_its_card(tmp_path, repository, monkeypatch):
+def test_the_script_builds_a_model_and_its_card(tmp_path, repository):
     """Two steps of training; the prover that is in the folder already is what its operations are compared with."""
     prover = tmp_path / "arithmetic-prover" / "config.json"
     prover.parent.mkdir()
     prover.write_text(json.dumps({"pretraining_flops": 1e12}))
     options = ["--player", "small-verifier", "--steps", "2", "--output", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["build_base_models.py", *options])
-    runpy.run_path(str(repository / "scripts" / "build_base_models.py"), run_name="__main__")
+    subprocess.run([sys.executable, "-m", "tools.build_base_models", *options], cwd=repository, check=True)
     built = tmp_path / "arithmetic-verifier-small"
     flops = json.loads((built / "config.json").read_text())["pretraining_flops"]
     card = (built / "README.md").read_text()
