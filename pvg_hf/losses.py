@@ -38,28 +38,20 @@ def bradley_terry(
     - `"backward"` (robust DPO's): [(1 - e) sp(-d) - e sp(d)] / (1 - 2e); unbiased for strict pairs, unbounded below
 
     Args:
-        chosen (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores of the solutions labelled correct, unbounded. Half precision is converted to float32.
-        rejected (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores of the solutions labelled incorrect.
-        flip_rate (`float`, *optional*, defaults to `0.0`):
-            P(a pair is reversed), in [0, .5). This is not the rate at which labels flip: see
+        chosen: shape `(num_pairs,)`. Scores of the solutions labelled correct, unbounded. Half precision is converted
+            to float32.
+        rejected: shape `(num_pairs,)`. Scores of the solutions labelled incorrect.
+        flip_rate: P(a pair is reversed), in [0, .5). This is not the rate at which labels flip: see
             [`~pvg_hf.noise.pair_flip_rate`]. Not used by `"none"`.
-        correction (`str`, *optional*, defaults to `"none"`):
-            One of the corrections above.
-        center (`float`, *optional*, defaults to `0.0`):
-            lambda >= 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions
+        correction: One of the corrections above.
+        center: lambda >= 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions
             (Kirchner et al. 2024). TRL's `center_rewards_coefficient` differs: it squares the sum of a pair's scores.
-        weights (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
-            Weights in [0, 1]; a tied pair gets 0. The weighted losses of the pairs are summed and divided by the sum
-            of the weights (the result is 0 if all weights are 0). The weights do not affect the centring.
-
-    Returns:
-        `torch.Tensor`: scalar.
-
-    Raises:
-        ValueError: if there is no pair, the shapes differ, a setting is outside its range, or `"backward"` is used
-            without centring.
+        weights: shape `(num_pairs,)`. Weights in [0, 1]; a tied pair gets 0. The weighted losses of the pairs are
+            summed and divided by the sum of the weights (the result is 0 if all weights are 0). The weights do not
+            affect the centring.
+    Returns: scalar.
+    Raises `ValueError` if there is no pair, the shapes differ, a setting is outside its range, or `"backward"` is used
+        without centring.
     """
     _check_choice(correction, get_args(PairCorrection))
     _check_center(center, correction)
@@ -93,25 +85,15 @@ def pointwise_cross_entropy(
       [(1 - rho1) l0 - rho0 l1] / D at y = 0, l1 and l0 being the losses under either label; unbiased, unbounded below
 
     Args:
-        scores (`torch.Tensor` of shape `(num_solutions,)`):
-            Verifier scores V, unbounded. Half precision is converted to float32.
-        labels (`torch.Tensor` of shape `(num_solutions,)`):
-            Noisy labels y in [0, 1]; soft ones are allowed.
-        rho0 (`float`, *optional*, defaults to `0.0`):
-            P(label 1 | truth 0), in [0, 1). Not used by `"none"`.
-        rho1 (`float`, *optional*, defaults to `0.0`):
-            P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`. Not used by `"none"`.
-        correction (`str`, *optional*, defaults to `"none"`):
-            One of the corrections above.
-        center (`float`, *optional*, defaults to `0.0`):
-            lambda >= 0 of the centring term, lambda times the mean of V^2.
-
-    Returns:
-        `torch.Tensor`: scalar.
-
-    Raises:
-        ValueError: if there is no solution, the shapes differ, a label or a setting is outside its range, or
-            `"backward"` is used without centring.
+        scores: shape `(num_solutions,)`. Verifier scores V, unbounded. Half precision is converted to float32.
+        labels: shape `(num_solutions,)`. Noisy labels y in [0, 1]; soft ones are allowed.
+        rho0: P(label 1 | truth 0), in [0, 1). Not used by `"none"`.
+        rho1: P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`. Not used by `"none"`.
+        correction: One of the corrections above.
+        center: lambda >= 0 of the centring term, lambda times the mean of V^2.
+    Returns: scalar.
+    Raises `ValueError` if there is no solution, the shapes differ, a label or a setting is outside its range, or
+        `"backward"` is used without centring.
     """
     _check_choice(correction, get_args(LabelCorrection))
     _check_center(center, correction)
@@ -140,23 +122,15 @@ def exact_pairwise(
     other and of the scores. Single terms are negative and unbounded.
 
     Args:
-        first, second (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores V_i and V_j of two solutions to a problem, unbounded. Half precision is converted to float32.
-        labels (`torch.Tensor` of shape `(num_pairs, 2)`):
-            Noisy labels y of (first, second) in [0, 1].
-        rho0 (`float`):
-            P(label 1 | truth 0), in [0, 1).
-        rho1 (`float`):
-            P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
-        center (`float`):
-            lambda > 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions.
-
-    Returns:
-        `torch.Tensor`: scalar, the mean over all pairs, ties included.
-
-    Raises:
-        ValueError: if there is no pair, the shapes differ, a label or a setting is outside its range, or there is no
-            centring.
+        first, second: shape `(num_pairs,)`. Scores V_i and V_j of two solutions to a problem, unbounded. Half
+            precision is converted to float32.
+        labels: shape `(num_pairs, 2)`. Noisy labels y of (first, second) in [0, 1].
+        rho0: P(label 1 | truth 0), in [0, 1).
+        rho1: P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
+        center: lambda > 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions.
+    Returns: scalar, the mean over all pairs, ties included.
+    Raises `ValueError` if there is no pair, the shapes differ, a label or a setting is outside its range, or there is
+        no centring.
     """
     _check_center(center, "exact")
     check_rates(rho0, rho1)

@@ -25,12 +25,9 @@ class Evaluation:
     An evaluation as parsed from a text.
 
     Args:
-        analysis (`str`, *optional*):
-            The text between the two sentences; `None` unless the form is kept.
-        score (`float`, *optional*):
-            The allowed score (0, 0.5 or 1) in the first box after the closing sentence; `None` if there is none.
-        is_cut (`bool`):
-            Whether the text reached its maximum length. Nothing is parsed then, since another score might have
+        analysis: The text between the two sentences; `None` unless the form is kept.
+        score: The allowed score (0, 0.5 or 1) in the first box after the closing sentence; `None` if there is none.
+        is_cut: Whether the text reached its maximum length. Nothing is parsed then, since another score might have
             followed.
     """
 
@@ -52,10 +49,7 @@ def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
     the analysis do not. Any run of white space equals any other.
 
     Args:
-        text (`str`):
-            Any text of a model.
-        is_cut (`bool`, defaults to `False`):
-            Whether it reached its maximum length without an end token.
+        is_cut: Whether it reached its maximum length without an end token.
     """
     # A text without an end may be about to revise its score.
     if is_cut:

@@ -12,16 +12,11 @@ class ScaledVerification:
     Numbers of analyses and checks that a label requires. DeepSeekMath-V2 does not report its numbers.
 
     Args:
-        num_analyses (`int`, defaults to 8):
-            n, the number of independent analyses of a proof.
-        num_checks (`int`, defaults to 3):
-            m, the number of meta-verifications of each analysis with a score below 1. It is odd, so that there is
-            always a majority.
-        num_agreements (`int`, defaults to 3):
-            k, the number of analyses that must agree on a label.
-
-    Raises:
-        ValueError: for an even `num_checks`, `num_agreements > num_analyses`, or a number below 1.
+        num_analyses: n, the number of independent analyses of a proof.
+        num_checks: m, the number of meta-verifications of each analysis with a score below 1. It is odd, so that there
+            is always a majority.
+        num_agreements: k, the number of analyses that must agree on a label.
+    Raises `ValueError` for an even `num_checks`, `num_agreements > num_analyses`, or a number below 1.
     """
 
     num_analyses: int = 8
@@ -39,13 +34,9 @@ def check_scaled_verification(
     Check the numbers of [`ScaledVerification`].
 
     Args:
-        num_analyses (`int`), num_checks (`int`), num_agreements (`int`):
-            n, m and k.
-        prefix (`str`, defaults to `"num_"`):
-            The first part of their names in errors: `"label_"` for the keys of a recipe.
-
-    Raises:
-        ValueError: as [`ScaledVerification`].
+        num_analyses, num_checks, num_agreements: n, m and k.
+        prefix: The first part of their names in errors: `"label_"` for the keys of a recipe.
+    Raises `ValueError` as [`ScaledVerification`].
     """
     numbers = {"analyses": num_analyses, "checks": num_checks, "agreements": num_agreements}
     for name, value in numbers.items():
@@ -68,13 +59,10 @@ class CheckedAnalysis:
     An analysis of a proof with the results of its meta-verifications.
 
     Args:
-        text (`str`):
-            The whole evaluation as written, with its score.
-        score (`float`, *optional*):
-            The score that it ends with; `None` if it cannot be read.
-        qualities (`tuple[float | None, ...]`):
-            The qualities found by the meta-verifications, `None` for an unreadable one; empty if the analysis was not
-            checked.
+        text: The whole evaluation as written, with its score.
+        score: The score that it ends with; `None` if it cannot be read.
+        qualities: The qualities found by the meta-verifications, `None` for an unreadable one; empty if the analysis
+            was not checked.
     """
 
     text: str
@@ -97,15 +85,10 @@ def decide_label(analyses: Sequence[CheckedAnalysis], num_agreements: int) -> fl
     Decide the label of a proof from its analyses.
 
     Args:
-        analyses (`Sequence[CheckedAnalysis]`):
-            All analyses of one proof; those with a score below 1 have been checked.
-        num_agreements (`int`):
-            k.
-
-    Returns:
-        `float` or `None`: the lowest score of any readable analysis, if it is below 1 and k analyses with that score
-        are confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to
-        decide.
+        analyses: All analyses of one proof; those with a score below 1 have been checked.
+        num_agreements: k.
+    Returns: the lowest score of any readable analysis, if it is below 1 and k analyses with that score are confirmed;
+        1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to decide.
     """
     # Unreadable analyses count for no label.
     readable = [analysis for analysis in analyses if analysis.score is not None]

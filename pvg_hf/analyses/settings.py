@@ -70,21 +70,14 @@ class ScoreVerifierSettings:
     Prompts and answer settings of a score verifier.
 
     Args:
-        evaluate_prompt (`str`, *optional*):
-            Jinja template over `problem` and `proof` that asks for an evaluation of the proof.
-        judge_prompt (`str`, *optional*):
-            Jinja template over `problem`, `proof` and `analysis` that asks a meta-verifier for an evaluation of the
-            analysis.
-        max_new_tokens (`int`, defaults to 1024):
-            Maximum length of an evaluation, in tokens.
-        temperature (`float`, defaults to 0.8):
-            Temperature for sampling evaluations.
-        chat_template_kwargs (`Mapping[str, Any]`, *optional*):
-            Variables for the model's chat template, e.g. `{"enable_thinking": False}`.
-
-    Raises:
-        ValueError: for a template that is malformed or uses another variable, and for `chat_template_kwargs` that are
-            set for every prompt anyway.
+        evaluate_prompt: Jinja template over `problem` and `proof` that asks for an evaluation of the proof.
+        judge_prompt: Jinja template over `problem`, `proof` and `analysis` that asks a meta-verifier for an evaluation
+            of the analysis.
+        max_new_tokens: Maximum length of an evaluation, in tokens.
+        temperature: Temperature for sampling evaluations.
+        chat_template_kwargs: Variables for the model's chat template, e.g. `{"enable_thinking": False}`.
+    Raises `ValueError` for a template that is malformed or uses another variable, and for `chat_template_kwargs` that
+        are set for every prompt anyway.
     """
 
     evaluate_prompt: str = EVALUATE_PROMPT
@@ -143,12 +136,7 @@ class ScoreVerifierSettings:
 
     @classmethod
     def load(cls, source: str | Path, revision: str | None = None) -> "ScoreVerifierSettings":
-        """
-        Load the settings stored with a model, in a folder or on the Hub.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """Load the settings stored with a model, in a folder or on the Hub. Raises `ValueError` if there are none."""
         path = _find(source, revision)
         if path is None:
             raise ValueError(

@@ -14,13 +14,7 @@ MAX_REQUEST_BYTES = 1_000_000
 
 
 class Gate:
-    """
-    Middleware before Gradio, whose own upload address would take any file from anybody.
-
-    Args:
-        app (`Callable`):
-            The next ASGI application.
-    """
+    """Middleware before Gradio, whose own upload address would take any file from anybody."""
 
     def __init__(self, app: Callable):
         self._app = app

@@ -34,13 +34,9 @@ def serve_run(source: str, port: int | None) -> None:
     Serve the app on a run until Ctrl-C or SIGTERM.
 
     Args:
-        source (`str`):
-            A run's folder, or the name of a published run.
-        port (`int`, *optional*):
-            Port; by default the first free one from 7860.
-
-    Raises:
-        ValueError: if the run cannot be opened; nothing is served then.
+        source: A run's folder, or the name of a published run.
+        port: Port; by default the first free one from 7860.
+    Raises `ValueError` if the run cannot be opened; nothing is served then.
     """
     serve(lambda stack: make_app(open_run(source), stack), Middleware(Gate), port, show_address)
 
@@ -52,14 +48,10 @@ def serve(
     Serve an app until Ctrl-C or SIGTERM.
 
     Args:
-        make (`Callable`):
-            Builds the app; the stack releases its resources at the end.
-        gate (`Middleware`):
-            What stands before Gradio (see [`~pvg_hf.app.access.Gate`]).
-        port (`int`, *optional*):
-            Port; by default the first free one from 7860.
-        describe (`Callable`):
-            Returns what is printed, given the address.
+        make: Builds the app; the stack releases its resources at the end.
+        gate: What stands before Gradio (see [`~pvg_hf.app.access.Gate`]).
+        port: Port; by default the first free one from 7860.
+        describe: Returns what is printed, given the address.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
@@ -82,15 +74,7 @@ def show_address(url: str) -> str:
 
 
 def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
-    """
-    Build the app on a run.
-
-    Args:
-        run ([`~pvg_hf.app.runs.OpenRun`]):
-            The run.
-        stack (`ExitStack`):
-            Removes the app's temporary files.
-    """
+    """Build the app on a run."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pvg-")))
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")

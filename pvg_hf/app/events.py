@@ -40,16 +40,9 @@ def wire(
     Call a function on any of several events, one call at a time.
 
     Args:
-        triggers (`Sequence[Callable]`):
-            The events.
-        function (`Callable`):
-            The function.
-        inputs (`Sequence[Component]`), outputs (`Sequence[Component]`):
-            Components of its arguments and results.
-        latest (`bool`, *optional*, defaults to `False`):
-            Whether events during a call lead to one more call afterwards; otherwise they are dropped.
-        js (`str`, *optional*):
-            A JavaScript function that maps the inputs' values to those that are sent.
+        inputs, outputs: Components of its arguments and results.
+        latest: Whether events during a call lead to one more call afterwards; otherwise they are dropped.
+        js: A JavaScript function that maps the inputs' values to those that are sent.
     """
     mode = "always_last" if latest else "once"
     return gr.on(list(triggers), function, list(inputs), list(outputs), trigger_mode=mode, js=js, **FAST)

@@ -24,14 +24,7 @@ class Histogram:
     A histogram of scores. Places are in [0, 100] from the left, heights in [0, 100] from below.
 
     Args:
-        bars (`list[tuple[float, float]]`):
-            Height of each bin for correct and for incorrect solutions.
-        counts (`dict[bool, int]`):
-            Number of correct (True) and incorrect (False) solutions.
-        ticks (`list[tuple[str, float]]`):
-            Labels and places of the axis.
-        marks (`list[Mark]`):
-            The vertical lines.
+        bars: Height of each bin for correct and for incorrect solutions.
     """
 
     bars: list[tuple[float, float]]
@@ -52,13 +45,9 @@ def make_histogram(scores: Mapping[bool, np.ndarray], marked: Mapping[str, float
     Compute the histogram of a round's scores.
 
     Args:
-        scores (`Mapping[bool, np.ndarray]`):
-            Scores of the round's correct (True) and incorrect (False) judged solutions, each in ascending order.
-        marked (`Mapping[str, float | None]`):
-            Scores to mark, by name.
-
-    Returns:
-        [`Histogram`], or `None` if there are no scores.
+        scores: Scores of the round's correct (True) and incorrect (False) judged solutions, each in ascending order.
+        marked: Scores to mark, by name.
+    Returns: [`Histogram`], or `None` if there are no scores.
     """
     ends = [end for some in scores.values() if len(some) for end in (some[0], some[-1])]
     if not ends:

@@ -40,16 +40,10 @@ class Query:
     A search for problems.
 
     Args:
-        round_index (`int`):
-            Round of the prover that wrote the solutions; -1 is the base prover.
-        is_test (`bool`, defaults to `True`):
-            Whether to search test problems, or else the verifier's problems (D_V), which later verifiers learn from.
-        filter ([`Filter`], defaults to `Filter.ALL`):
-            Condition on the solutions.
-        difficulty (`str`, *optional*):
-            Difficulty as the task names it; any by default.
-        search (`str`, defaults to `""`):
-            Text contained in the problem or its id; case is ignored.
+        round_index: Round of the prover that wrote the solutions; -1 is the base prover.
+        is_test: Whether to search test problems, or else the verifier's problems (D_V), which later verifiers learn
+            from.
+        difficulty: Difficulty as the task names it; any by default.
     """
 
     round_index: int
@@ -127,12 +121,9 @@ class SolutionIndex:
     to use from several threads.
 
     Args:
-        folder ([`~pvg_hf.run.layout.RunFolder`]):
-            A run, finished or not. The index does not see later rounds; open a new one for these.
-
+        folder: A run, finished or not. The index does not see later rounds; open a new one for these.
     Attributes:
-        damage (`list[str]`):
-            Files that could not be read, and what to do about each. Their solutions are left out.
+        damage: Files that could not be read, and what to do about each. Their solutions are left out.
     """
 
     def __init__(self, folder: RunFolder):
@@ -215,14 +206,9 @@ class SolutionIndex:
         Read full rows from disk.
 
         Args:
-            places (`Sequence[tuple[int, int]]`):
-                File and row index of each row, as other methods return them.
-
-        Returns:
-            `list[dict[str, Any]]`: rows with the pool's columns, in the order of `places`.
-
-        Raises:
-            DamagedFileError: if a file was damaged after the index was opened.
+            places: File and row index of each row, as other methods return them.
+        Returns: rows with the pool's columns, in the order of `places`.
+        Raises `DamagedFileError` if a file was damaged after the index was opened.
         """
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:

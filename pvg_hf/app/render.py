@@ -22,10 +22,7 @@ def notice(text: str, *, kind: str = "note") -> str:
     Render a message in a box.
 
     Args:
-        text (`str`):
-            The message; its lines become paragraphs.
-        kind (`str`, *optional*, defaults to `"note"`):
-            `note` or `problem`.
+        text: The message; its lines become paragraphs.
     """
     return render("notice", lines=text.splitlines(), kind=kind)
 

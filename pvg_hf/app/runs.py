@@ -56,12 +56,7 @@ class OpenRun:
     """
     Current contents of a run's folder. Files that have changed since the last access are read again.
 
-    Args:
-        root (`Path`):
-            `runs/NAME`.
-
-    Raises:
-        ValueError: if the folder has no readable recipe.
+    Raises `ValueError` if the folder has no readable recipe.
     """
 
     def __init__(self, root: Path):
@@ -85,12 +80,7 @@ class OpenRun:
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
 
     def data(self) -> RunData:
-        """
-        Figures of the run.
-
-        Raises:
-            ValueError: if a file is damaged.
-        """
+        """Figures of the run."""
         patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
         return self._data.get(_stamp(self.folder.root, *patterns))
 
@@ -100,12 +90,9 @@ def open_run(source: str | Path) -> OpenRun:
     Open a run.
 
     Args:
-        source (`str` or `Path`):
-            A run's folder, or the name of a published run (`org/run`). The last round of the latter is downloaded without
-            its provers.
-
-    Raises:
-        ValueError: if there is no such run; the message lists runs that exist, or says how to play one.
+        source: A run's folder, or the name of a published run (`org/run`). The last round of the latter is downloaded
+            without its provers.
+    Raises `ValueError` if there is no such run; the message lists runs that exist, or says how to play one.
     """
     try:
         root = locate_run(source, with_provers=False)

@@ -22,12 +22,8 @@ class GroundTruth:
     Ground truth about a solution, hidden until the reader asks for it.
 
     Args:
-        correct (`bool`), answer (`str`, *optional*), outcome (`str`):
-            Values from the pool.
-        flaw (`str`, *optional*):
-            Kind of the first flawed step, if the task's checker found one.
-        knows_flaws (`bool`):
-            Whether the task has such a checker.
+        flaw: Kind of the first flawed step, if the task's checker found one.
+        knows_flaws: Whether the task has such a checker.
     """
 
     correct: bool
@@ -43,17 +39,13 @@ class ShownSolution:
     A solution, ready to be shown.
 
     Args:
-        sample_index (`int`):
-            Index among the solutions of one problem, role and round.
-        lines (`list[Line]`):
-            Lines of the text; the first flaw is marked once the verdict is shown.
-        score (`float`, *optional*), percentile (`float`, *optional*), is_accepted (`bool`, *optional*):
-            Score by the verifier of its round, percentage in [0, 100] of the round's solutions with a lower score, and
-            whether the score is above the threshold; `None` if there is no score or no threshold.
-        verdict ([`GroundTruth`], *optional*):
-            The ground truth; `None` while it is hidden.
-        special ([`~pvg_hf.evaluation.solution_kinds.ShownText`], *optional*):
-            How a solution of a registered kind, such as a program, is shown instead.
+        sample_index: Index among the solutions of one problem, role and round.
+        lines: Lines of the text; the first flaw is marked once the verdict is shown.
+        score, percentile, is_accepted: Score by the verifier of its round, percentage in [0, 100] of the round's
+            solutions with a lower score, and whether the score is above the threshold; `None` if there is no score or
+            no threshold.
+        verdict: The ground truth; `None` while it is hidden.
+        special: How a solution of a registered kind, such as a program, is shown instead.
     """
 
     sample_index: int
@@ -71,14 +63,8 @@ class ShownProblem:
     A problem with one solution per role, ready to be shown.
 
     Args:
-        problem_id (`str`), problem (`str`), difficulty (`str`, *optional*):
-            The problem.
-        reference (`str`, *optional*):
-            Its reference solution or answer; `None` while it is hidden.
-        solutions (`dict[Role, ShownSolution]`):
-            The shown solution of each role, if any.
-        choices (`dict[Role, list[tuple[int, float | None]]]`):
-            Sample index and score of all solutions of each role, the most convincing first.
+        reference: Its reference solution or answer; `None` while it is hidden.
+        choices: Sample index and score of all solutions of each role, the most convincing first.
     """
 
     problem_id: str
@@ -107,16 +93,10 @@ def show_problem(
     Prepare a problem and its solutions for a page.
 
     Args:
-        index ([`SolutionIndex`]):
-            Index of the run.
-        query ([`Query`]):
-            Round and part of the split. Its filter selects the solutions that are shown first.
-        problem_id (`str`):
-            A problem with solutions in this round and part.
-        chosen (`Mapping[Role, int | None]`, *optional*):
-            Sample index of each role's solution; by default the solution that the filter is about.
-        is_revealed (`bool`, *optional*, defaults to `False`):
-            Whether to show which solutions are correct and where the first flaw is.
+        query: Round and part of the split. Its filter selects the solutions that are shown first.
+        problem_id: A problem with solutions in this round and part.
+        chosen: Sample index of each role's solution; by default the solution that the filter is about.
+        is_revealed: Whether to show which solutions are correct and where the first flaw is.
     """
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()

@@ -55,21 +55,13 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
     the package, and the files of a local run that the app reads.
 
     Args:
-        run (`str` or `Path`):
-            A run's folder, or the name of a published run, which the Space downloads when it starts.
-        output (`Path`):
-            An empty or new folder.
-        options (`tuple[str, ...]`, *optional*):
-            Further arguments of the app.
-        app (`str`, *optional*, defaults to `"pvg_hf.app"`):
-            Package of the app; another one is `pvg_hf.experimental.study`.
-
-    Returns:
-        `Path`: `output`.
-
-    Raises:
-        ValueError: if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
-            pvg_hf is not installed from a clone of the repository.
+        run: A run's folder, or the name of a published run, which the Space downloads when it starts.
+        output: An empty or new folder.
+        options: Further arguments of the app.
+        app: Package of the app; another one is `pvg_hf.experimental.study`.
+    Returns: `output`.
+    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be
+        read, or pvg_hf is not installed from a clone of the repository.
     """
     clone = Path(pvg_hf.__file__).parents[1]
     if not (clone / "space_app" / "README.md").is_file():
@@ -108,22 +100,12 @@ def push_space(
     If the run is private, a warning says that the Space needs a token to download it.
 
     Args:
-        run (`str` or `Path`), options (`tuple[str, ...]`, *optional*), app (`str`, *optional*):
-            The same as for [`build_space`].
-        space (`str`):
-            `NAMESPACE/NAME`.
-        is_private (`bool`, defaults to `True`):
-            Whether a new Space is private. If so, an existing Space must not be public.
-        warn (`Callable`, *optional*):
-            Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
-
-    Returns:
-        `str`: URL of the Space.
-
-    Raises:
-        HubError: if the Hub cannot be reached or refuses.
-        ValueError: in the same cases as [`build_space`], if no round of the named run is published, or if the Space is
-            public but should be private.
+        is_private: Whether a new Space is private. If so, an existing Space must not be public.
+        warn: Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
+    Returns: URL of the Space.
+    Raises `HubError` if the Hub cannot be reached or refuses.
+    Raises `ValueError` in the same cases as [`build_space`], if no round of the named run is published, or if the Space
+        is public but should be private.
     """
     api = HfApi(library_name="pvg_hf")
     if find_local_run(run) is None:
@@ -144,10 +126,7 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
     Warning about what visitors of a public Space can see and do.
 
     Args:
-        run (`str` or `Path`):
-            The same as for [`build_space`].
-        is_study (`bool`):
-            Whether the Space serves the study, and not the app.
+        is_study: Whether the Space serves the study, and not the app.
     """
     if is_study:
         lines = [

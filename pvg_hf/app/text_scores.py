@@ -25,20 +25,13 @@ class ScoredText:
     Score of a text, with a comparison to the round's test solutions.
 
     Args:
-        score (`float`):
-            Score of the whole solution.
-        percentiles (`dict[bool, float | None]`):
-            Percentage in [0, 100] of the round's correct (True) and incorrect (False) test solutions with a lower score.
-        num_compared (`dict[bool, int]`):
-            Number of these correct and incorrect solutions.
-        is_accepted (`bool`, *optional*):
-            Whether the score is above the round's threshold; `None` if there is no threshold.
-        steps (`list[tuple[str, float]]`):
-            Each non-blank line, with the score of the solution up to and including it.
-        is_cut (`bool`):
-            Whether the text was longer than the verifier's maximum length.
-        damage (`list[str]`):
-            Unreadable files of solutions, with advice. Their solutions are not part of the comparison.
+        percentiles: Percentage in [0, 100] of the round's correct (True) and incorrect (False) test solutions with a
+            lower score.
+        num_compared: Number of these correct and incorrect solutions.
+        is_accepted: Whether the score is above the round's threshold; `None` if there is no threshold.
+        steps: Each non-blank line, with the score of the solution up to and including it.
+        is_cut: Whether the text was longer than the verifier's maximum length.
+        damage: Unreadable files of solutions, with advice. Their solutions are not part of the comparison.
     """
 
     score: float
@@ -51,13 +44,7 @@ class ScoredText:
 
 
 class ScoreDesk:
-    """
-    Scores texts on the CPU, one after the other in a separate thread. The verifier used last stays in memory.
-
-    Args:
-        run ([`OpenRun`]):
-            The run that provides the verifiers.
-    """
+    """Scores texts on the CPU, one after the other in a separate thread. The verifier used last stays in memory."""
 
     def __init__(self, run: OpenRun):
         self._run = run
@@ -76,8 +63,7 @@ class ScoreDesk:
         """
         Score a solution, and each of its prefixes that ends with a line, with the verifier of a round.
 
-        Raises:
-            ValueError: if a text is empty or too long, the verifier is missing or damaged, or too many texts wait.
+        Raises `ValueError` if a text is empty or too long, the verifier is missing or damaged, or too many texts wait.
         """
         _check(problem, solution)
         if not self._room.acquire(blocking=False):

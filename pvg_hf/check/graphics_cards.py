@@ -62,12 +62,7 @@ _WORDS = r"nvidia|geforce|tesla|rtx(?= a)|sxm\d?|(?<=a100-)pcie|(?<=a100 80gb )p
 
 
 def find_card(name: str) -> Card:
-    """
-    Find a card by its name; case, spaces and hyphens are ignored.
-
-    Raises:
-        ValueError: if the card is unknown; the message lists the known ones.
-    """
+    """Find a card by its name; case, spaces and hyphens are ignored."""
     for known, card in CARDS.items():
         if _plain(known) == _plain(name):
             return card

@@ -193,12 +193,7 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
 
 
 def _check_head(config: VerifierConfig) -> None:
-    """
-    Check that a verifier can use the head of its checkpoint, or has one if it is to keep it.
-
-    Raises:
-        ValueError: if not.
-    """
+    """Check that a verifier can use the head of its checkpoint, or has one if it is to keep it."""
     stored = find_config(resolve_model(config.model, "verifier"), config.revision)
     if stored is None:
         return

@@ -32,12 +32,7 @@ _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
-    """
-    Refuse a recipe with mistakes.
-
-    Raises:
-        RecipeError: if [`check_recipe`] finds any; the message lists all of them.
-    """
+    """Refuse a recipe with mistakes."""
     mistakes = check_recipe(recipe, problems)
     if mistakes:
         raise RecipeError(list_mistakes(mistakes))
@@ -55,16 +50,10 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
     Nothing is written, and no model is downloaded.
 
     Args:
-        recipe ([`Recipe`]):
-            A recipe from `load_recipe`, which has checked the range of each field.
-        problems ([`GameProblems`], *optional*):
-            Its task and problems; without them, checks that need them are skipped.
-        hardware ([`Hardware`], *optional*):
-            Hardware that the game is played on; this machine by default. For a plan of another machine, packages missing here
-            are no mistakes.
-
-    Returns:
-        `list[str]`: all mistakes; empty if there are none.
+        recipe: A recipe from `load_recipe`, which has checked the range of each field.
+        problems: Its task and problems; without them, checks that need them are skipped.
+        hardware: Hardware that the game is played on; this machine by default. For a plan of another machine, packages
+            missing here are no mistakes.
     """
     hardware = hardware or Hardware.here(recipe.device)
     mistakes = list(check_machine(recipe)) if hardware.is_here else []

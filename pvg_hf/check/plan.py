@@ -143,9 +143,8 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
 
     Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
 
-    Raises:
-        RecipeError: if the recipe has mistakes; all of them are listed.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `RecipeError` if the recipe has mistakes; all of them are listed.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     code = admit_code(recipe)
     problems, mistakes = None, []

@@ -80,12 +80,9 @@ class PlayerSize:
         Memory of a forward and a backward pass over `rows` texts, padded to `num_tokens` tokens.
 
         Args:
-            num_logits (`float`, defaults to 0):
-                Number of positions of a text at which the loss needs logits.
-            recomputes (`bool`):
-                Whether activations are recomputed in the backward pass instead of being stored.
-            is_tiled (`bool`, defaults to `False`):
-                Whether the loss computes logits in tiles, as GRPO's, and never holds all of them.
+            num_logits: Number of positions of a text at which the loss needs logits.
+            recomputes: Whether activations are recomputed in the backward pass instead of being stored.
+            is_tiled: Whether the loss computes logits in tiles, as GRPO's, and never holds all of them.
         """
         inputs = self.num_layers * self.hidden_size * self.weight_bytes  # of layers, which are recomputed from them
         kept = inputs + self.kept_bytes if recomputes else self.num_layers * self.kept_bytes
@@ -118,8 +115,8 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
     """
     Size of the prover or verifier, adapter included; `None` if its configuration is neither on this machine nor on the Hub.
 
-    Raises:
-        ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
+    Raises `ValueError`, `StrictDataclassError` if the configuration contradicts itself, or LoRA finds none of its
+        modules.
     """
     return measure_size(
         read_model_config(config, player),

@@ -67,9 +67,8 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
     Without a card, times follow from the rates of finished phases of the run with as many processes, and of the last game with the
     same players on this machine.
 
-    Raises:
-        ValueError: if the configuration of a model is neither on this machine nor on the Hub.
-        DamagedFileError: if the record of a finished phase is damaged.
+    Raises `ValueError` if the configuration of a model is neither on this machine nor on the Hub.
+    Raises `DamagedFileError` if the record of a finished phase is damaged.
     """
     hardware = planned_hardware(recipe, card)
     plans = []

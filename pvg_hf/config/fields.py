@@ -125,14 +125,10 @@ class LowersMemory(Mark):
     Marks a key that lowers the peak memory of phases.
 
     Args:
-        change (`str`):
-            The change of its value, e.g. `lower`.
-        rank (`int`):
-            Its place among the keys of a phase, the most effective first, for a phase typical of the GSM8K recipes.
-        phases (`tuple[str, ...]`, *optional*):
-            The phases; by default the one with the name of the key's player.
-        needs_critic (`bool`, defaults to `False`):
-            Whether it only does so if the prover has a critic.
+        change: The change of its value, e.g. `lower`.
+        rank: Its place among the keys of a phase, the most effective first, for a phase typical of the GSM8K recipes.
+        phases: The phases; by default the one with the name of the key's player.
+        needs_critic: Whether it only does so if the prover has a critic.
     """
 
     change: str
@@ -146,10 +142,8 @@ class ArgumentMark(Mark):
     Marks a key with the trainer arguments that it sets.
 
     Args:
-        *arguments (`str`):
-            Names of the arguments; by default the name of the key.
-        player (`str`, *optional*):
-            Player whose trainer has the arguments: `"verifier"` or `"prover"`; both by default.
+        *arguments: Names of the arguments; by default the name of the key.
+        player: Player whose trainer has the arguments: `"verifier"` or `"prover"`; both by default.
     """
 
     def __init__(self, *arguments: str, player: str | None = None):
@@ -213,17 +207,8 @@ def check_option(section: type, key: str, value: object, *, name: str | None = N
     Check a value by the field of a section, which is the only definition of its type, range and choices.
 
     Args:
-        section (`type`):
-            A section of the recipe.
-        key (`str`):
-            A key of the section.
-        value (`object`):
-            The value to check.
-        name (`str`, *optional*):
-            Name in the error; by default the key, in backticks.
-
-    Raises:
-        ValueError: if the field does not allow the value.
+        name: Name in the error; by default the key, in backticks.
+    Raises `ValueError` if the field does not allow the value.
     """
     try:
         _adapter(section, key).validate_python(value)

@@ -79,8 +79,7 @@ def load_kept_recipe(path: Path) -> Recipe:
     """
     Load the recipe in a run's folder.
 
-    Raises:
-        DamagedFileError: if it is missing, cannot be read or was cut short: defaults would silently change it.
+    Raises `DamagedFileError` if it is missing, cannot be read or was cut short: defaults would silently change it.
     """
     put_back = (
         "Restore the recipe that the run was started with (its report shows it), or give the new one another `name`."
@@ -98,12 +97,7 @@ def load_kept_recipe(path: Path) -> Recipe:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """
-    Read the values of a recipe.
-
-    Raises:
-        RecipeError: if the file cannot be read, or is not a mapping in YAML.
-    """
+    """Read the values of a recipe. Raises `RecipeError` if the file cannot be read, or is not a mapping in YAML."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as err:
@@ -156,12 +150,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_override(text: str) -> dict[str, Any]:
-    """
-    Parse `section.key=value`, with the value in YAML, to nested mappings.
-
-    Raises:
-        RecipeError: if the text has another form.
-    """
+    """Parse `section.key=value`, with the value in YAML, to nested mappings."""
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise RecipeError(
@@ -177,9 +166,6 @@ def parse_override(text: str) -> dict[str, Any]:
 def _check_as_written(written: str, value: Any, path: str) -> None:
     """
     Check that YAML drops nothing of an override's value, as it does from ` #` on: nobody writes comments on a command line.
-
-    Raises:
-        RecipeError: if it does.
     """
     tokens = pairwise(yaml.scan(written, _Loader)) if "#" in written else ()
     has_comment = any("#" in written[one.end_mark.index : other.start_mark.index] for one, other in tokens)

@@ -421,9 +421,8 @@ def check_rates(rho0: float, rho1: float) -> None:
     """
     Check flip rates of labels.
 
-    Raises:
-        ValueError: if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the
-            truth or suggests the opposite.
+    Raises `ValueError` if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the
+        truth or suggests the opposite.
     """
     for name, rate in (("rho0", rho0), ("rho1", rho1)):
         f.check_option(NoiseConfig, name, rate)

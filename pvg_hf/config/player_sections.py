@@ -424,21 +424,14 @@ class VerifierTraits:
     Traits of a kind of verifier, on which checks, estimates and trainer arguments depend.
 
     Args:
-        has_score_head (`bool`):
-            Whether the verifier is a classifier with a head of one logit; otherwise, it is a language model.
-        learns_from_pairs (`bool`):
-            Whether it is trained on pairs of solutions; otherwise, on single ones.
-        has_bounded_scores (`bool`):
-            Whether its scores are in [0, 1].
-        scores_by_likelihood (`bool`, defaults to `False`):
-            Whether its score is the mean log-probability of a solution's tokens.
-        implementation (`str`):
-            Import path of the class with everything else that pvg_hf asks of the kind: a `VerifierKind`, see
-            `pvg_hf/game/phases/verifier.py`.
-        card (`str`), pipeline (`str`):
-            Template of its model card, in `pvg_hf/hub/cards`, and the task under which the Hub lists it.
-        sections (`dict[str, type]`, *optional*):
-            Sections of `verifier` that only this kind has, by name.
+        has_score_head: Whether the verifier is a classifier with a head of one logit; otherwise, it is a language
+            model.
+        learns_from_pairs: Whether it is trained on pairs of solutions; otherwise, on single ones.
+        has_bounded_scores: Whether its scores are in [0, 1].
+        scores_by_likelihood: Whether its score is the mean log-probability of a solution's tokens.
+        implementation: Import path of the class with everything else that pvg_hf asks of the kind: a `VerifierKind`,
+            see `pvg_hf/game/phases/verifier.py`.
+        card, pipeline: Template of its model card, in `pvg_hf/hub/cards`, and the task under which the Hub lists it.
     """
 
     has_score_head: bool

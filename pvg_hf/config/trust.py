@@ -47,11 +47,8 @@ def admit_code(recipe: Recipe) -> list[str]:
     """
     Check that all code of a recipe may run; call this before running anything that it names.
 
-    Returns:
-        `list[str]`: a line (key and value) for each module and command that playing or planning the recipe runs.
-
-    Raises:
-        UntrustedCodeError: if the recipe came with a pulled run and the user has not trusted its code.
+    Returns: a line (key and value) for each module and command that playing or planning the recipe runs.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and the user has not trusted its code.
     """
     code = list_code(recipe.to_dict())
     refuse_withheld(code)
@@ -79,16 +76,9 @@ def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> lis
     Trust the code that the recipe in a pulled run's file names, now and later. A value that changes needs permission again.
 
     Args:
-        path (`Path`), recipe ([`Recipe`]):
-            The file and its recipe.
-        is_recorded (`bool`, defaults to `True`):
-            Whether this process records the permission in the run's folder.
-
-    Returns:
-        `list[str]`: a line for each newly trusted module or command; empty for the user's own recipe.
-
-    Raises:
-        ValueError: if the permission cannot be recorded.
+        is_recorded: Whether this process records the permission in the run's folder.
+    Returns: a line for each newly trusted module or command; empty for the user's own recipe.
+    Raises `ValueError` if the permission cannot be recorded.
     """
     folder = origin_of(path)
     if folder is None:

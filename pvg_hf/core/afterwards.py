@@ -17,8 +17,7 @@ def only_warning(what: str) -> Iterator[None]:
     error; nothing that results depend on belongs in such a block.
 
     Args:
-        what (`str`):
-            What has failed and what becomes of it, as a sentence without its full stop.
+        what: What has failed and what becomes of it, as a sentence without its full stop.
     """
     try:
         yield

@@ -16,12 +16,7 @@ def play_command(run: Path, *words: str, launcher: str = "python") -> str:
     Return the command that plays or resumes the run in a folder, by the recipe in it.
 
     Args:
-        run (`Path`):
-            The run's folder.
-        words (`str`):
-            Further arguments, such as `prover.beta=0.1` or `--plan`.
-        launcher (`str`, defaults to `"python"`):
-            Command that starts the script.
+        words: Further arguments, such as `prover.beta=0.1` or `--plan`.
     """
     # A run that was moved, or pulled to another place, has a recipe with the old one.
     place = str(run.parent)

@@ -25,10 +25,7 @@ class NamedCode:
     Custom code that a recipe names.
 
     Args:
-        key (`str`):
-            Its key in the recipe, e.g. `noise.checker.command`.
-        value (`str`):
-            `package.module:Name`, or the list under the key as JSON.
+        value: `package.module:Name`, or the list under the key as JSON.
     """
 
     key: str
@@ -47,15 +44,7 @@ class NamedCode:
 
 
 class UntrustedCodeError(ValueError):
-    """
-    Error for a recipe from somebody else that names code which the user has not trusted yet.
-
-    Args:
-        folder (`Path`):
-            The folder of the run that the recipe belongs to.
-        code (`Sequence[NamedCode]`):
-            All code that needs the user's permission.
-    """
+    """Error for a recipe from somebody else that names code which the user has not trusted yet."""
 
     def __init__(self, folder: Path, code: Sequence[NamedCode]):
         listed = "\n".join(f"- {named}" for named in code)
@@ -86,12 +75,7 @@ def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
 
 
 def refuse_withheld(code: Iterable[NamedCode]) -> None:
-    """
-    Check that code may run.
-
-    Raises:
-        UntrustedCodeError: if any of it must not run yet; the message lists all code of that run.
-    """
+    """Check that code may run."""
     for named in code:
         _refuse_value(named.value)
 
@@ -102,12 +86,7 @@ def _refuse_value(value: str) -> None:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """
-    Check that a recipe's command may run; call this before running it.
-
-    Raises:
-        UntrustedCodeError: if it must not run yet.
-    """
+    """Check that a recipe's command may run; call this before running it."""
     refuse_withheld([NamedCode.of("command", list(command))])
 
 
@@ -116,19 +95,13 @@ def load_extension(spec: str, kind: str) -> Any:
     Import the object that `spec` names.
 
     Args:
-        spec (`str`):
-            `package.module:Name`.
-        kind (`str`):
-            What the object is used as, for messages: `"task"`, `"reward"`, ...
-
-    Returns:
-        `Any`: the object; the caller checks its type.
-
-    Raises:
-        UntrustedCodeError: if somebody else's recipe names it and the user has not trusted it.
-        ExtensionError: if importing the module raises an error; the message gives the file and line.
-        ValueError: if `spec` has another form, the module does not exist or does not have the name, or the module ends
-            the process when it is imported.
+        spec: `package.module:Name`.
+        kind: What the object is used as, for messages: `"task"`, `"reward"`, ...
+    Returns: the object; the caller checks its type.
+    Raises `UntrustedCodeError` if somebody else's recipe names it and the user has not trusted it.
+    Raises `ExtensionError` if importing the module raises an error; the message gives the file and line.
+    Raises `ValueError` if `spec` has another form, the module does not exist or does not have the name, or the module
+        ends the process when it is imported.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -190,13 +163,9 @@ def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
     Import the function that `spec` names.
 
     Args:
-        spec (`str`), kind (`str`):
-            As for [`load_extension`].
-        interface (`str`):
-            How the function is called and what it returns, for messages: `"(means, config) -> bool"`.
-
-    Raises:
-        ValueError: as for [`load_extension`], and if the object is a class or not callable.
+        spec, kind: As for [`load_extension`].
+        interface: How the function is called and what it returns, for messages: `"(means, config) -> bool"`.
+    Raises `ValueError` as for [`load_extension`], and if the object is a class or not callable.
     """
     found = load_extension(spec, kind)
     if inspect.isclass(found) or not callable(found):
@@ -210,15 +179,9 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
     Check that `function` can be called with these arguments, without calling it.
 
     Args:
-        function (`Callable`):
-            The user's function.
-        what (`str`):
-            What the message calls it, e.g. ``The stop rule `my_rules:late` ``.
-        interface (`str`):
-            How it should be called, for the message.
-
-    Raises:
-        ExtensionError: if an argument is missing or unknown.
+        what: What the message calls it, e.g. ``The stop rule `my_rules:late` ``.
+        interface: How it should be called, for the message.
+    Raises `ExtensionError` if an argument is missing or unknown.
     """
     try:
         signature = inspect.signature(function)
@@ -236,13 +199,9 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
     Convert any error that the user's code raises inside this block to an `ExtensionError`.
 
     Args:
-        what (`str`):
-            What is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
-        passes (`tuple[type[Exception], ...]`, *optional*):
-            Errors with messages for the user; they pass unchanged.
-
-    Raises:
-        ExtensionError: with the type, message, file and line of the error.
+        what: What is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
+        passes: Errors with messages for the user; they pass unchanged.
+    Raises `ExtensionError` with the type, message, file and line of the error.
     """
     unchanged: tuple[type[Exception], ...] = (ExtensionError, *passes)
     try:
@@ -274,13 +233,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     Suggest a known name in place of an unknown one.
 
     Args:
-        name (`str`):
-            The unknown name; case is ignored.
-        known (`Iterable[str]`):
-            The known names, in the order in which to list them.
-
-    Returns:
-        `str`: ``Did you mean `prover`?`` if a known name is close, else a list of all known names.
+        known: The known names, in the order in which to list them.
+    Returns: ``Did you mean `prover`?`` if a known name is close, else a list of all known names.
     """
     name, known = name[:200], list(known)
     closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)

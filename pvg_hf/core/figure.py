@@ -15,12 +15,9 @@ class Figure:
     A value with its 95 % interval and the number of observations.
 
     Args:
-        value (`float`, *optional*):
-            `None` if there was nothing to measure.
-        low (`float`, *optional*), high (`float`, *optional*):
-            Bounds of the 95 % interval; `None` without a value or with too little data for an interval.
-        n (`int`):
-            Number of observations that the value is a mean of: solutions, pairs or problems.
+        value: `None` if there was nothing to measure.
+        low, high: Bounds of the 95 % interval; `None` without a value or with too little data for an interval.
+        n: Number of observations that the value is a mean of: solutions, pairs or problems.
     """
 
     value: float | None

@@ -32,10 +32,7 @@ class Journal:
     A file of JSON lines; each line is on the disk before [`append`] returns.
 
     Args:
-        path (`Path`):
-            The file; the first line creates it.
-        lock (`AbstractContextManager`, *optional*):
-            Held while a line is written, and by whatever uploads the file.
+        lock: Held while a line is written, and by whatever uploads the file.
     """
 
     def __init__(self, path: Path, lock: AbstractContextManager | None = None):

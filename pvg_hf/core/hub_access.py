@@ -81,8 +81,8 @@ def check_dataset_access(dataset: str) -> None:
     """
     Check that a dataset can be read: from a folder, from the Hub or from the local cache.
 
-    Raises:
-        ValueError: if it is no folder and not in the local cache, and the Hub cannot be reached or does not have it.
+    Raises `ValueError` if it is no folder and not in the local cache, and the Hub cannot be reached or does not have
+        it.
     """
     refusal = None if Path(dataset).exists() else find_dataset_refusal(dataset)
     if refusal is not None:
@@ -137,14 +137,9 @@ def ask_hub(what: str, action: Callable[[], Result]) -> Result:
     Call `action`, again after errors that may pass, with the waits of `WAITS` or the one that the Hub asks for.
 
     Args:
-        what (`str`):
-            Name of the action, for messages.
-        action (`Callable`):
-            The function to call; it must be safe to call it again after a failed attempt.
-
-    Raises:
-        HubError: after the last attempt, or at once for an error that does not pass. Errors that come from neither the Hub nor
-            the network, such as a full disk, pass unchanged.
+        action: The function to call; it must be safe to call it again after a failed attempt.
+    Raises `HubError` after the last attempt, or at once for an error that does not pass. Errors that come from neither
+        the Hub nor the network, such as a full disk, pass unchanged.
     """
     for wait in (*WAITS, None):
         try:

@@ -34,12 +34,8 @@ class DamagedFileError(ValueError):
     Error for a file that is missing, unreadable or not as it was written.
 
     Args:
-        path (`Path`):
-            The file.
-        what (`str`):
-            What is wrong; the message reads `{path} {what}`, e.g. `is missing`.
-        remedy (`str`, *optional*):
-            What to do about it. By default, for a file of a run's finished phase: run that phase again.
+        what: What is wrong; the message reads `{path} {what}`, e.g. `is missing`.
+        remedy: What to do about it. By default, for a file of a run's finished phase: run that phase again.
     """
 
     def __init__(self, path: Path, what: str, remedy: str | None = None):
@@ -66,12 +62,7 @@ def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) 
     Write `digests.json` of a finished folder and delete those of its subfolders.
 
     Args:
-        folder (`Path`):
-            The folder. Hidden files get no digest.
-        without (`Collection[str]`, *optional*):
-            Names of files that get no digest, because they may change.
-        notes (`Any`):
-            Further values to store in `digests.json`.
+        without: Names of files that get no digest, because they may change.
     """
     for nested in folder.rglob(DIGESTS):
         nested.unlink()
@@ -99,9 +90,6 @@ def read_digests(folder: Path) -> dict[str, Any]:
     Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes.
 
     A folder without the file has no digests: whoever changes a file on purpose deletes it.
-
-    Raises:
-        DamagedFileError: if the file is damaged.
     """
     path = folder / DIGESTS
     if not path.is_file():
@@ -141,12 +129,7 @@ def missing_files(folder: Path) -> list[Path]:
 
 
 def check_file(path: Path) -> None:
-    """
-    Compare a file of a finished phase with its digest, if it has one.
-
-    Raises:
-        DamagedFileError: if the file is damaged.
-    """
+    """Compare a file of a finished phase with its digest, if it has one."""
     folder = next((parent for parent in path.parents if (parent / DIGESTS).is_file()), None)
     if folder is None or not path.is_file():
         return
@@ -157,12 +140,7 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def naming_parquet(path: Path) -> Iterator[None]:
-    """
-    Turn pyarrow's errors about unreadable bytes into one that names the file.
-
-    Raises:
-        DamagedFileError: instead of pyarrow's error.
-    """
+    """Turn pyarrow's errors about unreadable bytes into one that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError) as err:
@@ -177,13 +155,8 @@ def read_json(path: Path, *, remedy: str | None = None) -> Any:
     Read a file of JSON.
 
     Args:
-        path (`Path`):
-            The file.
-        remedy (`str`, *optional*):
-            What to do if the file cannot be read. By default: run the phase that wrote it again.
-
-    Raises:
-        DamagedFileError: if the file is missing or damaged.
+        remedy: What to do if the file cannot be read. By default: run the phase that wrote it again.
+    Raises `DamagedFileError` if the file is missing or damaged.
     """
     check_file(path)
     return _parse(path, json.loads, remedy)
@@ -193,8 +166,7 @@ def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, 
     """
     Read a file with one JSON value per line.
 
-    Raises:
-        DamagedFileError: if the file is missing or damaged. `remedy` is that of [`read_json`].
+    Raises `DamagedFileError` if the file is missing or damaged. `remedy` is that of [`read_json`].
     """
     check_file(path)
     return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], remedy)

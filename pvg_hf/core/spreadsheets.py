@@ -35,17 +35,9 @@ def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, 
     Read a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
 
     Args:
-        text (`str`):
-            The file's text.
-        needed (`Collection[str]`):
-            Columns that it must have.
-
-    Returns:
-        `list[tuple[int, dict[str, str]]]`: the rows by column, each with its number in the spreadsheet (the heading is 1). A
-        missing cell is empty.
-
-    Raises:
-        ValueError: if a column is missing, or the file is no CSV.
+        needed: Columns that it must have.
+    Returns: the rows by column, each with its number in the spreadsheet (the heading is 1). A missing cell is empty.
+    Raises `ValueError` if a column is missing, or the file is no CSV.
     """
     text = text.removeprefix("\ufeff")
     heading = text.partition("\n")[0]

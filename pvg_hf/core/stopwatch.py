@@ -30,12 +30,9 @@ class Spent:
     Time, tokens and operations of a kind of work.
 
     Args:
-        seconds (`float`):
-            Its time.
-        tokens (`int`):
-            Tokens that were written, scored or trained on in it, without padding.
-        flops (`float`):
-            Floating-point operations that the models need for these tokens, without those that are repeated to save memory.
+        tokens: Tokens that were written, scored or trained on in it, without padding.
+        flops: Floating-point operations that the models need for these tokens, without those that are repeated to save
+            memory.
     """
 
     seconds: float = 0.0
@@ -63,8 +60,7 @@ class Stopwatch:
     Measures this process's time from its construction on.
 
     Attributes:
-        split (`dict[str, Spent]`):
-            Time, tokens and operations by kind of work, up to the last change of the kind.
+        split: Time, tokens and operations by kind of work, up to the last change of the kind.
     """
 
     def __init__(self):

@@ -23,8 +23,7 @@ class _Template(Template):
         """
         Render the template with these variables, passed as Jinja takes them.
 
-        Raises:
-            TemplateError: for a missing variable, a failed operation, or a text of more than `MAX_CHARACTERS`.
+        Raises `TemplateError` for a missing variable, a failed operation, or a text of more than `MAX_CHARACTERS`.
         """
         parts, size = [], 0
         with _template_errors(TemplateRuntimeError):
@@ -63,20 +62,14 @@ def compile_template(text: str) -> Template:
     """
     Compile a template; the result is cached.
 
-    Raises:
-        TemplateSyntaxError: if `text` is malformed. Rendering raises `UndefinedError` for a missing variable.
+    Raises `TemplateSyntaxError` if `text` is malformed. Rendering raises `UndefinedError` for a missing variable.
     """
     with _template_errors(TemplateSyntaxError, 1):
         return _ENVIRONMENT.from_string(text)
 
 
 def outside_variables(text: str) -> set[str]:
-    """
-    Return the names of the variables that a template needs, without running it.
-
-    Raises:
-        TemplateSyntaxError: if `text` is malformed.
-    """
+    """Return the names of the variables that a template needs, without running it."""
     with _template_errors(TemplateSyntaxError, 1):
         return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
 
@@ -96,8 +89,7 @@ def render_prompt(
     chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed
     here if the tokenizer adds it.
 
-    Raises:
-        ValueError: if the chat template fails or leaves out the text, see [`render_chat`].
+    Raises `ValueError` if the chat template fails or leaves out the text, see [`render_chat`].
     """
     if tokenizer.chat_template is None:
         return text
@@ -112,8 +104,7 @@ def render_turns(
     """
     Render a chat that the model of `tokenizer` is to continue, in the form of [`render_prompt`].
 
-    Raises:
-        ValueError: if the chat template fails, or leaves out the text of any message.
+    Raises `ValueError` if the chat template fails, or leaves out the text of any message.
     """
     chat = render_chat(messages, tokenizer, chat_template_kwargs)
     lost = [index for index, message in enumerate(messages) if message_text(message).strip() not in chat]
@@ -136,8 +127,8 @@ def render_chat(
     """
     Render a chat by the chat template of `tokenizer`.
 
-    Raises:
-        ValueError: if the template cannot be rendered, or leaves out the text of the last message or of the user's last one.
+    Raises `ValueError` if the template cannot be rendered, or leaves out the text of the last message or of the user's
+        last one.
     """
     settings = {"add_generation_prompt": add_generation_prompt, **(chat_template_kwargs or {})}
     chat, failure = _try_chat(messages, tokenizer, settings)
@@ -189,8 +180,7 @@ def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
     """
     Check the variables given to a chat template.
 
-    Raises:
-        ValueError: for a name that [`render_prompt`] sets itself.
+    Raises `ValueError` for a name that [`render_prompt`] sets itself.
     """
     for name in _RESERVED_ARGUMENTS:
         if name in chat_template_kwargs:

@@ -14,15 +14,9 @@ def call_in_threads(
     Call a function with each tuple of arguments.
 
     Args:
-        function (`Callable`):
-            The function, which several threads may call at the same time.
-        arguments (`Sequence[tuple]`):
-            The positional arguments of each call.
-        num_threads (`int`):
-            Calls at the same time, at least 1. With 1, all are made in this thread.
-
-    Returns:
-        `list`: the results, in the order of `arguments`. The first error in this order is raised after all calls have ended.
+        num_threads: Calls at the same time, at least 1. With 1, all are made in this thread.
+    Returns: the results, in the order of `arguments`. The first error in this order is raised after all calls have
+        ended.
     """
     if num_threads == 1 or len(arguments) < 2:
         return [function(*given) for given in arguments]

@@ -42,11 +42,8 @@ def read_rows(
     A line of a `.jsonl` file that holds no JSON object is skipped; a warning after the last line counts them.
 
     Args:
-        source (`str`), config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
-            As for [`~pvg_hf.data.imports.import_solutions`].
-
-    Raises:
-        ValueError: if the source is unreadable or holds no JSON object, or has no such config, split or revision.
+        source, config, split, revision: As for [`~pvg_hf.data.imports.import_solutions`].
+    Raises `ValueError` if the source is unreadable or holds no JSON object, or has no such config, split or revision.
     """
     path = Path(source)
     if path.suffix not in READABLE:
@@ -110,8 +107,7 @@ def _find_files(folder: str, config: str | None, split: str) -> list[Path]:
     """
     Find the data files of a folder's split.
 
-    Raises:
-        ValueError: for an unknown config or split, or a folder in whose path `datasets` would see a pattern.
+    Raises `ValueError` for an unknown config or split, or a folder in whose path `datasets` would see a pattern.
     """
     if escape(folder) != folder or "::" in folder:
         raise ValueError("`*`, `?`, `[` and `::` in a folder's path would be read as a pattern. Rename the folder.")
@@ -165,8 +161,7 @@ def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
     """
     Return the text in a column of a row.
 
-    Raises:
-        ValueError: if the row has no such column, or its value is not a text that can be encoded.
+    Raises `ValueError` if the row has no such column, or its value is not a text that can be encoded.
     """
     value = row.get(column)
     if not isinstance(value, str):
@@ -202,32 +197,23 @@ def import_solutions(
     parts `verifier` and `verifier_heldout` are skipped, counted and logged.
 
     Args:
-        source (`str`):
-            A `.jsonl` or `.parquet` file, or the id of a dataset on the Hub, or a folder; the latter two are streamed.
-        task ([`~pvg_hf.tasks.base.Task`]):
-            The task, which grades the solutions.
-        columns (`Mapping[str, str]`, *optional*):
-            The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
-            `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.
-            `is_truncated` (true or false) says that a text was truncated at a length limit, so that its answer does
-            not count; texts without it count as complete. These four are read under their own names unless mapped.
-            `label` (0, 1 or null) is read only if mapped, and is then shown to the verifier instead of the grade.
-            Both may be numbers, truth values or their texts (`"1"`, `"True"`); NaN is null.
+        source: A `.jsonl` or `.parquet` file, or the id of a dataset on the Hub, or a folder; the latter two are
+            streamed.
+        task: The task, which grades the solutions.
+        columns: The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`.
+            `problem_id` or `problem` identifies the problem, by its id or by its text up to white space, and
+            `solution` is the text. `is_truncated` (true or false) says that a text was truncated at a length limit, so
+            that its answer does not count; texts without it count as complete. These four are read under their own
+            names unless mapped. `label` (0, 1 or null) is read only if mapped, and is then shown to the verifier
+            instead of the grade. Both may be numbers, truth values or their texts (`"1"`, `"True"`); NaN is null.
             `prover` (the writer of the text) is read only if mapped, and is `source` otherwise.
-        config (`str`, *optional*):
-            Config of a folder or dataset with several.
-        split (`str`, *optional*):
-            Split of a folder or dataset; `train` by default.
-        revision (`str`, *optional*):
-            Branch, tag or commit of a dataset on the Hub; the latest state by default.
-
-    Yields:
-        `dict[str, Any]`: rows of the role `base` with `round_index` -1, in the order of the source. Their length in
-        tokens is unknown (null).
-
-    Raises:
-        ValueError: if the source is unreadable, or has no such config, split or revision; if a row is malformed (the
-            message gives its place); or if no row belongs to a problem of the verifier.
+        config: Config of a folder or dataset with several.
+        split: Split of a folder or dataset; `train` by default.
+        revision: Branch, tag or commit of a dataset on the Hub; the latest state by default.
+    Yields: rows of the role `base` with `round_index` -1, in the order of the source. Their length in tokens is
+        unknown (null).
+    Raises `ValueError` if the source is unreadable, or has no such config, split or revision; if a row is malformed
+        (the message gives its place); or if no row belongs to a problem of the verifier.
     """
     columns = _checked_columns(columns or {})
     names = {**DEFAULT_COLUMNS, **columns}

@@ -20,18 +20,12 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
     Return `(rho0, rho1)` of the labels that a player sees in a round, abstentions excluded.
 
     Args:
-        player (`str`):
-            `verifier`, or `prover`, whose reward uses labels.
-        problems (`Iterable[Mapping]`):
-            The player's problems, which a checker may treat differently.
-
-    Returns:
-        `tuple[float, float]`: for a checker, the rates of its whole channel, as the mean over the problems. Under a
-        schedule over rounds: those of the round, or, for the verifier, the mean over the rounds in its mixture. Under
-        a schedule over steps: the rates at factor 1.
-
-    Raises:
-        ValueError: if the labels do not indicate the truth.
+        player: `verifier`, or `prover`, whose reward uses labels.
+        problems: The player's problems, which a checker may treat differently.
+    Returns: for a checker, the rates of its whole channel, as the mean over the problems. Under a schedule over
+        rounds: those of the round, or, for the verifier, the mean over the rounds in its mixture. Under a schedule
+        over steps: the rates at factor 1.
+    Raises `ValueError` if the labels do not indicate the truth.
     """
     noise = recipe.noise
     if not {"verifier": noise.is_for_verifier, "prover": noise.is_for_prover}[player]:

@@ -111,8 +111,7 @@ def check_mixture_weights(weights: Mapping[int, float]) -> None:
     """
     Check the weights of a mixture.
 
-    Raises:
-        ValueError: if a weight is negative or not finite, or if none is positive.
+    Raises `ValueError` if a weight is negative or not finite, or if none is positive.
     """
     bad = {source: weight for source, weight in weights.items() if not _is_weight(weight)}
     if bad:

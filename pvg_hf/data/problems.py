@@ -20,10 +20,8 @@ class GameProblems:
     The task of a game, its problems in parts, and the prompts of its roles.
 
     Args:
-        parts (`dict[str, Dataset]`):
-            The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
-        honest (`Mapping[str, str]`, *optional*):
-            Solutions by problem that a sneaky prompt shows in place of the reference.
+        parts: The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
+        honest: Solutions by problem that a sneaky prompt shows in place of the reference.
     """
 
     task: Task
@@ -36,9 +34,8 @@ class GameProblems:
         """
         Load a recipe's task and split its problems.
 
-        Raises:
-            ValueError: if the task's files, its options or the split are invalid, or if an example in the prompts is
-                one of the problems.
+        Raises `ValueError` if the task's files, its options or the split are invalid, or if an example in the prompts
+            is one of the problems.
         """
         task = load_recipe_task(recipe)
         split = recipe.split
@@ -59,8 +56,7 @@ class GameProblems:
         """
         Return the same problems with the prompts of a round.
 
-        Raises:
-            ValueError: if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.
+        Raises `ValueError` if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.
         """
         return replace(self, prompts=recipe_prompts(recipe, self.task))
 

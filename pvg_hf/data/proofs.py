@@ -73,8 +73,7 @@ def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
     """
     Parse the column mapping of a command line, e.g. `proof=solution`; `None` if it is empty.
 
-    Raises:
-        ValueError: for an entry without `=`.
+    Raises `ValueError` for an entry without `=`.
     """
     wrong = [pair for pair in pairs if "=" not in pair]
     if wrong:
@@ -86,9 +85,8 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
     """
     Check a dataset of proofs.
 
-    Raises:
-        ValueError: for another type than a dataset, missing columns, problems or proofs that are not texts, scores
-            other than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.
+    Raises `ValueError` for another type than a dataset, missing columns, problems or proofs that are not texts, scores
+        other than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(

@@ -19,8 +19,7 @@ class ReviewItem:
     A proof to be scored by a person.
 
     Args:
-        analyses (`Sequence[CheckedAnalysis]`):
-            Analyses by the verifiers, as information for the person.
+        analyses: Analyses by the verifiers, as information for the person.
     """
 
     key: str
@@ -34,15 +33,11 @@ def read_review(path: Path) -> dict[str, float]:
     Read the scores that people filled in.
 
     Args:
-        path (`Path`):
-            A file from [`write_review`] that a person edited; with commas or semicolons, since spreadsheets use both.
-
-    Returns:
-        `dict[str, float]`: the score of each key. Empty scores are omitted; a missing file has none.
-
-    Raises:
-        ValueError: if a column is missing, a score is not 0, 0.5 or 1 (the message names the row), or the file is not
-            UTF-8.
+        path: A file from [`write_review`] that a person edited; with commas or semicolons, since spreadsheets use
+            both.
+    Returns: the score of each key. Empty scores are omitted; a missing file has none.
+    Raises `ValueError` if a column is missing, a score is not 0, 0.5 or 1 (the message names the row), or the file is
+        not UTF-8.
     """
     return {row["key"]: float(row["score"]) for row in _scored_rows(path)}
 
@@ -53,13 +48,9 @@ def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, f
     item.
 
     Args:
-        items (`Iterable[ReviewItem]`):
-            Proofs to be scored, including those that people have scored already.
-        scores (`Mapping[str, float]`):
-            Scores that people gave to items which are no longer in the file, by key.
-
-    Raises:
-        ValueError: as for [`read_review`], before anything is written.
+        items: Proofs to be scored, including those that people have scored already.
+        scores: Scores that people gave to items which are no longer in the file, by key.
+    Raises `ValueError` as for [`read_review`], before anything is written.
     """
     scored = {row["key"]: row for row in _scored_rows(path)}
     known = {key: {"score": f"{score:g}"} for key, score in scores.items()}

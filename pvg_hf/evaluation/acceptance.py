@@ -25,12 +25,9 @@ def role_recognition(rows: pd.DataFrame) -> dict[str, Figure]:
     share of `COMPLETENESS` of the helpful correct solutions is accepted. The intervals take it as given.
 
     Args:
-        rows (`pd.DataFrame`):
-            Scored test solutions of earlier rounds' provers in both roles that did not fail, with `problem_id`, `role`, `correct`,
-            `score` and, if the task marks flaws, `num_flaws`.
-
-    Returns:
-        `dict[str, Figure]`: `accepted_role/...`; empty without a helpful correct solution.
+        rows: Scored test solutions of earlier rounds' provers in both roles that did not fail, with `problem_id`,
+            `role`, `correct`, `score` and, if the task marks flaws, `num_flaws`.
+    Returns: `accepted_role/...`; empty without a helpful correct solution.
     """
     accepted = accept_at_completeness(rows)
     if not len(accepted):
@@ -72,12 +69,9 @@ def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     accepted. The intervals take it as given.
 
     Args:
-        rows (`pd.DataFrame`):
-            Scored solutions of both roles that did not fail, with `first_flaw_kind` and `implicit_share` if the task
+        rows: Scored solutions of both roles that did not fail, with `first_flaw_kind` and `implicit_share` if the task
             has them.
-
-    Returns:
-        `dict[str, Figure]`: `accepted_flaw/...` and `accepted_form/...`; empty for tasks without these columns.
+    Returns: `accepted_flaw/...` and `accepted_form/...`; empty for tasks without these columns.
     """
     figures, accepted = {}, accepted_rows(rows)
     is_correct = accepted["correct"].astype(bool)
@@ -110,14 +104,9 @@ def author_separability(rows: pd.DataFrame, is_author: pd.Series, *, seed: int) 
     correct. Each half of the problems is scored by a classifier that was trained on the other half.
 
     Args:
-        rows (`pd.DataFrame`):
-            Rows with `problem_id` and `solution`.
-        is_author (`pd.Series`):
-            Whether the author wrote the row's solution; booleans with the index of `rows`.
-
-    Returns:
-        `Figure`: in [0, 1], .5 if the authors cannot be told apart; `n` is the number of solutions. No value if there are too few
-        solutions of either kind.
+        is_author: Whether the author wrote the row's solution; booleans with the index of `rows`.
+    Returns: in [0, 1], .5 if the authors cannot be told apart; `n` is the number of solutions. No value if there are
+        too few solutions of either kind.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     scored = []

@@ -16,13 +16,10 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     Compute the figures of a score verifier's evaluations.
 
     Args:
-        rows (`pd.DataFrame`):
-            One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
+        rows: One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
             `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the
             task cannot tell).
-
-    Returns:
-        `dict[str, Figure]`: the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
+    Returns: the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
     """
     figures = {
         "evaluations/format_rate": _rate(rows, rows["has_form"]),
@@ -50,11 +47,7 @@ def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
     Compute the figures of automatic labels.
 
     Args:
-        labels (`pd.DataFrame`):
-            Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
-
-    Returns:
-        `dict[str, Figure]`: `labels/coverage` and `labels/precision`.
+        labels: Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]

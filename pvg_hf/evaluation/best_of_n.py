@@ -22,16 +22,10 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
     Chance is 0.5 (Kirchner et al. 2024, fig. 6b).
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `score` and `correct`. A problem is eligible if it has n/2 of both kinds.
-        n (`int`):
-            Number of solutions to choose from; even, at least 2.
-
-    Returns:
-        `Figure`: `n` is the number of eligible problems. The expectation over all draws is computed exactly.
-
-    Raises:
-        ValueError: if `n` is odd or below 2.
+        rows: Solutions with `problem_id`, `score` and `correct`. A problem is eligible if it has n/2 of both kinds.
+        n: Number of solutions to choose from; even, at least 2.
+    Returns: `n` is the number of eligible problems. The expectation over all draws is computed exactly.
+    Raises `ValueError` if `n` is odd or below 2.
     """
     if n < 2 or n % 2:
         raise ValueError(
@@ -50,10 +44,8 @@ def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: 
     Return the largest n at which tables of balanced best-of-n can be compared; `None` if there is none.
 
     Args:
-        tables (`Iterable[Mapping[str, Figure]]`):
-            Figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
-        least_eligible (`int`):
-            Number of eligible problems that every table must have, at least 1.
+        tables: Figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
+        least_eligible: Number of eligible problems that every table must have, at least 1.
     """
     sizes = [
         {int(key) for key, figure in table.items() if key.isdigit() and figure.n >= least_eligible} for table in tables
@@ -68,14 +60,7 @@ def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples:
     The prediction needs no eligible problem. It differs from the measured share as far as problems differ: a verifier
     whose scores depend on the problem orders the solutions of one problem better than those of several.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `score` and `correct`.
-        n (`int`):
-            Number of solutions to choose from; even.
-
-    Returns:
-        `Figure`: `n` is the number of solutions.
+    Returns: `n` is the number of solutions.
     """
     statistic = roc_statistic(
         rows["score"].to_numpy(float), rows["correct"].to_numpy(bool), lambda curves: balanced_best_of(curves, n)
@@ -93,10 +78,8 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
     result is `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
 
     Args:
-        correct_scores (`np.ndarray` of shape `(num_correct,)`), incorrect_scores (`np.ndarray` of shape `(num_incorrect,)`):
-            Scores to draw from, at least `half` of each kind.
-        half (`int`):
-            Number drawn of each kind, at least 1.
+        correct_scores, incorrect_scores: shape `(num_correct,)`. Scores to draw from, at least `half` of each kind.
+        half: Number drawn of each kind, at least 1.
     """
     right, wrong = _Drawn(correct_scores, half), _Drawn(incorrect_scores, half)
     values = np.unique(correct_scores)
@@ -114,10 +97,7 @@ def share_with_a_hit(num_hits: int, total: int, num_drawn: int) -> float:
     P(at least one hit among `num_drawn` of `total` solutions, drawn without replacement), `1 - C(misses, n) / C(total, n)`.
 
     Args:
-        num_hits (`int`), total (`int`):
-            Number of hits, and of all solutions.
-        num_drawn (`int`):
-            Number of solutions drawn, at most `total`.
+        num_hits, total: Number of hits, and of all solutions.
     """
     none = np.exp(_log_choose(total - num_hits, num_drawn) - _log_choose(total, num_drawn))
     return round(float(1 - none), 10)

@@ -16,21 +16,13 @@ class FigureKind:
     A figure of a round, or several that differ in a part of their keys only.
 
     Args:
-        key (`str`):
-            Key in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in brackets
-            may be missing, e.g. `verifier_auc[/{environment}]`.
-        heading (`str`):
-            Heading of its column in tables, with the same names in braces.
-        of (`str`):
-            Whom it is about: a key of `GROUPS`.
-        meaning (`str`):
-            What it is, without a full stop.
-        higher_is_better (`bool`, *optional*):
-            `None` if neither is better.
-        digits (`int`, *optional*, defaults to 3):
-            Digits after the point.
-        has_base (`bool`, *optional*, defaults to `False`):
-            Whether the base prover has it too, under `base_` and the key.
+        key: Key in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
+            brackets may be missing, e.g. `verifier_auc[/{environment}]`.
+        heading: Heading of its column in tables, with the same names in braces.
+        meaning: What it is, without a full stop.
+        higher_is_better: `None` if neither is better.
+        digits: Digits after the point.
+        has_base: Whether the base prover has it too, under `base_` and the key.
     """
 
     key: str
@@ -55,10 +47,7 @@ class FigureKind:
         Return the heading of a key.
 
         Args:
-            key (`str`):
-                A key of this kind.
-            names_role (`bool`, *optional*, defaults to `True`):
-                Whether the heading names the role; not in a table whose rows are roles.
+            names_role: Whether the heading names the role; not in a table whose rows are roles.
         """
         match = self.pattern.fullmatch(key)
         assert match is not None
@@ -264,12 +253,7 @@ CATALOGUE = (
 
 
 def find_kind(key: str) -> FigureKind:
-    """
-    Return the catalogue's entry of a key after `round/`.
-
-    Raises:
-        ValueError: if the catalogue has none.
-    """
+    """Return the catalogue's entry of a key after `round/`. Raises `ValueError` if the catalogue has none."""
     found = next((kind for kind in CATALOGUE if kind.pattern.fullmatch(key)), None)
     if found is None:
         raise ValueError(f"The catalogue of figures has no entry for `{key}`.")

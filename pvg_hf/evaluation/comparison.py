@@ -22,15 +22,10 @@ class ComparedFigure:
     A figure of two rounds, with their difference.
 
     Args:
-        name (`str`):
-            Key of the figure for [`~pvg_hf.run.read.RoundData.figure`].
-        ours ([`Figure`]), theirs ([`Figure`]):
-            The figure of each round.
-        difference ([`Figure`]):
-            Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that of the share
-            accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`].
-        num_shared (`int`):
-            Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
+        name: Key of the figure for [`~pvg_hf.run.read.RoundData.figure`].
+        difference: Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that
+            of the share accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`].
+        num_shared: Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
     """
 
     name: str
@@ -44,10 +39,6 @@ def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
     """
     Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own
     scale.
-
-    Args:
-        ours ([`RoundData`]), theirs ([`RoundData`]):
-            Evaluated rounds. A figure that one of them lacks is omitted.
     """
     return [
         _compare(name, ours, theirs, trials)

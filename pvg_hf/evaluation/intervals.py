@@ -25,10 +25,7 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
     Return a rate over several trials per problem, with the Wilson interval of their [`effective_size`] (at most n).
 
     Args:
-        successes (`ArrayLike` of shape `(n,)`):
-            0 or 1 (or bool); 0.5 for a tie.
-        problem_ids (`ArrayLike` of shape `(n,)`):
-            The problem of each.
+        successes: shape `(n,)`. 0 or 1 (or bool); 0.5 for a tie.
     """
     values = read_values(successes, problem_ids)
     if not np.isin(values, (0, 0.5, 1)).all():
@@ -41,9 +38,8 @@ def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
     Return the same as [`rate_by_problem`] from the counts of each problem.
 
     Args:
-        successes (`np.ndarray` of shape `(num_problems,)`), trials (`np.ndarray` of shape `(num_problems,)`):
-            One element per problem, e.g. pairs won and all pairs. Problems without a trial are ignored; the figure's
-            `n` is the sum of the trials.
+        successes, trials: shape `(num_problems,)`. One element per problem, e.g. pairs won and all pairs. Problems
+            without a trial are ignored; the figure's `n` is the sum of the trials.
     """
     return _share(successes, trials, most=float(trials.sum()))
 
@@ -56,10 +52,7 @@ def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
     many trials.
 
     Args:
-        shares (`ArrayLike` of shape `(n,)`):
-            Values in [0, 1].
-        problem_ids (`ArrayLike` of shape `(n,)`):
-            The problem of each.
+        shares: shape `(n,)`. Values in [0, 1].
     """
     values = read_values(shares, problem_ids)
     if ((values < 0) | (values > 1)).any():
@@ -79,8 +72,7 @@ def rate_difference(
     computed as if there were `NUM_UNRELATED` more, unrelated problems; otherwise sides that agree on every problem
     would have an interval of width 0.
 
-    Returns:
-        `Figure`: `n` is the number of problems on at least one side; empty if a side has no value.
+    Returns: `n` is the number of problems on at least one side; empty if a side has no value.
     """
     sides = paired_sums(successes, problem_ids, other_successes, other_problem_ids)
     if sides is None:
@@ -120,13 +112,10 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
     t replaces the normal z, because v is estimated from few problems.
 
     Args:
-        share (`float`):
-            p, in [0, 1].
-        excess (`np.ndarray` of shape `(num_problems,)`):
-            Contribution of each problem to the share beyond its part of p; sums to 0.
-        least (`float`), most (`float`):
-            Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no problem
-            differs, because v is then unknown rather than 0.
+        share: p, in [0, 1].
+        excess: shape `(num_problems,)`. Contribution of each problem to the share beyond its part of p; sums to 0.
+        least, most: Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no
+            problem differs, because v is then unknown rather than 0.
     """
     num_problems = len(excess)
     variance = np.square(excess).sum()
@@ -147,12 +136,7 @@ def independent_problems(sizes: np.ndarray) -> float:
 
 
 def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
-    """
-    Convert the values to floats and check them.
-
-    Raises:
-        ValueError: if a value is not finite or has no problem.
-    """
+    """Convert the values to floats and check them. Raises `ValueError` if a value is not finite or has no problem."""
     numbers = np.asarray(values, dtype=float)
     num_ids = len(np.asarray(problem_ids, dtype=object))
     if len(numbers) != num_ids:
@@ -214,12 +198,9 @@ def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num
     Return the mean of any numbers; for shares see [`~pvg_hf.evaluation.intervals.share_by_problem`].
 
     Args:
-        values (`ArrayLike` of shape `(n,)`), problem_ids (`ArrayLike` of shape `(n,)`):
-            Numbers, and the problem of each.
-
-    Returns:
-        `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems
-        agree: not having observed a difference does not mean that there is none.
+        values, problem_ids: shape `(n,)`. Numbers, and the problem of each.
+    Returns: `n` is the number of values. There is no interval if there is only one problem or if all problems agree:
+        not having observed a difference does not mean that there is none.
     """
     numbers = read_values(values, problem_ids)
     if not len(numbers):
@@ -249,8 +230,7 @@ def difference(
     For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled
     jointly, which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
 
-    Returns:
-        `Figure`: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no
+    Returns: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no
         interval if a side has a single problem, or as in [`mean_by_problem`].
     """
     sides = paired_sums(values, problem_ids, other_values, other_problem_ids)
@@ -273,13 +253,10 @@ def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: i
     Return any statistic that is a function of weights on the rows, with its interval.
 
     Args:
-        statistic (`Callable`):
-            Maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
+        statistic: Maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
             `(num_resamples,)`; NaN if undefined.
-        problem_ids (`ArrayLike` of shape `(n,)`):
-            The problem of each row.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap. Undefined resamples are ignored; if most are undefined, there is no interval.
+        seed, num_resamples: Settings of the bootstrap. Undefined resamples are ignored; if most are undefined, there
+            is no interval.
     """
     codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
     if not len(codes):
@@ -331,17 +308,9 @@ def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Itera
     Yield the rows of each fold, as booleans. All solutions of a problem are in one fold.
 
     Args:
-        problem_ids (`pd.Series` of length n):
-            Problem of each row.
-        num_folds (`int`):
-            Number of folds, at least 2. Their numbers of problems differ by at most one; a seeded hash of the ids
-            assigns them. With fewer problems than folds, there are as many folds as problems.
-
-    Yields:
-        `np.ndarray` of shape `(n,)`.
-
-    Raises:
-        ValueError: if `num_folds` is below 2.
+        num_folds: Number of folds, at least 2. Their numbers of problems differ by at most one; a seeded hash of the
+            ids assigns them. With fewer problems than folds, there are as many folds as problems.
+    Raises `ValueError` if `num_folds` is below 2.
     """
     if num_folds < 2:
         raise ValueError(
@@ -355,12 +324,6 @@ def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Itera
 
 
 def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
-    """
-    Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines.
-
-    Args:
-        problem_ids (`pd.Series`):
-            Problem of each row.
-    """
+    """Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines."""
     ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
     return problem_ids.isin(ordered[::2])

@@ -21,12 +21,7 @@ def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """
     Figures of parity: sneaky incorrect solutions score as high as helpful correct ones, in smoothed means.
 
-    Args:
-        lines (`Sequence[Mapping[str, Any]]`):
-            Metrics of the prover phase.
-
-    Returns:
-        `dict[str, Figure]`: `parity_step` and `parity_gap`, without intervals; empty if the phase did not train the sneaky role.
+    Returns: `parity_step` and `parity_gap`, without intervals; empty if the phase did not train the sneaky role.
     """
     line = next((line for line in reversed(lines) if "prover/parity_num_steps" in line), None)
     if line is None:
@@ -42,12 +37,7 @@ def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """
     Figures of whether a role loses accuracy at the end of its training, as Kirchner et al. 2024 report of the helpful role.
 
-    Args:
-        lines (`Sequence[Mapping[str, Any]]`):
-            Metrics of the prover phase.
-
-    Returns:
-        `dict[str, Figure]`: `late_change/ROLE`, without intervals; none for a role with fewer than five steps.
+    Returns: `late_change/ROLE`, without intervals; none for a role with fewer than five steps.
     """
     figures = {}
     for role in GAME_ROLES:
@@ -67,14 +57,7 @@ def new_text_figures(earlier: Sequence[Path], current: Mapping[Role, Path]) -> d
     Texts are compared without surrounding white space, as for pairs, by hashes of 64 bits. Failed solutions, which are
     in no pair, do not count.
 
-    Args:
-        earlier (`Sequence[Path]`):
-            Pool files of earlier rounds and of the base prover.
-        current (`Mapping[Role, Path]`):
-            Pool file of each role of the round.
-
-    Returns:
-        `dict[str, Figure]`: `new_texts/...`; `n` counts the distinct texts that the role wrote for its problems.
+    Returns: `new_texts/...`; `n` counts the distinct texts that the role wrote for its problems.
     """
     known = np.unique(np.concatenate([np.empty(0, np.uint64), *(_read_texts(path)["text"] for path in earlier)]))
     figures = {}
@@ -143,12 +126,8 @@ def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> i
     Return the last step whose solutions count as early.
 
     Args:
-        num_steps (`int`):
-            Planned steps of the training.
-        share (`float`):
-            The first part of the training, in (0, 1).
-        steps_per_batch (`int`, defaults to 1):
-            Steps for which one batch of solutions is used. At least one batch after the first is early.
+        share: The first part of the training, in (0, 1).
+        steps_per_batch: Steps for which one batch of solutions is used. At least one batch after the first is early.
     """
     return max(math.ceil(share * num_steps) - 1, steps_per_batch)
 
@@ -158,12 +137,8 @@ def false_positive_rises(rows: Iterable[Mapping[str, Any]]) -> list[FalsePositiv
     Compare the shares of accepted wrong solutions before and early in a training.
 
     Args:
-        rows (`Iterable[Mapping]`):
-            Fields of [`WrongSolutions`], of the steps up to [`last_early_step`].
-
-    Returns:
-        `list[FalsePositiveRise]`: one per checker and role that has wrong solutions, sorted. A side without any has an
-        empty figure.
+        rows: Fields of [`WrongSolutions`], of the steps up to [`last_early_step`].
+    Returns: one per checker and role that has wrong solutions, sorted. A side without any has an empty figure.
     """
     cells: dict[tuple[str, str], tuple[list, list]] = {}
     for row in rows:

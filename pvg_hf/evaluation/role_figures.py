@@ -44,12 +44,7 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     """
     Compute figures of one role's solutions.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Solutions in the pool's columns, all of this role.
-
-    Returns:
-        `dict[str, Figure]`: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
+    Returns: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
     """
     ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
@@ -86,13 +81,8 @@ def game_figures(
     Compute the verifier's decisions on both roles at an acceptance threshold (completeness and soundness).
 
     Args:
-        helpful (`pd.DataFrame`), sneaky (`pd.DataFrame`):
-            The scored solutions of each role; only [`scored_rows`] rows count.
-        threshold (`float`):
-            A solution is accepted if its score is strictly above it.
-
-    Returns:
-        `dict[str, Figure]`: `completeness`, `soundness`, `exploit_rate` and `score_gap`.
+        helpful, sneaky: The scored solutions of each role; only [`scored_rows`] rows count.
+        threshold: A solution is accepted if its score is strictly above it.
     """
     right, wrong = game_sides(helpful, sneaky)
     return {
@@ -114,12 +104,7 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
     """
     Compute diversity figures of one role's texts. Compare distinct shares only for equally many solutions per problem.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `solution`, `correct` and `num_tokens`, all of this role.
-
-    Returns:
-        `dict[str, Figure]`: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
+    Returns: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
     """
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
@@ -158,12 +143,9 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
     Tabulate the first flaws by role.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
-
-    Returns:
-        `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed
-        solutions; one row for every role and every kind that occurs in `rows`, most frequent kinds first.
+        rows: Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
+    Returns: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions; one row
+        for every role and every kind that occurs in `rows`, most frequent kinds first.
     """
     flawed = rows[rows["first_flaw_kind"].notna()]
     table = []
@@ -180,11 +162,8 @@ def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     Compute the step validity of one role's solutions, and how much they leave implicit.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
-
-    Returns:
-        `dict[str, Figure]`: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
+        rows: Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
+    Returns: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
     """
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step

@@ -29,12 +29,8 @@ class Calibration:
     Maps a confidence to the probability of being correct, `sigmoid(slope * confidence + intercept)`.
 
     Args:
-        slope (`float`), intercept (`float`):
-            The line; its slope is at least 0, and 0 if the confidence is not informative.
-        num_problems (`int`):
-            Number of choices that the calibration was fitted to.
-        num_samples (`int`, *optional*):
-            Number of solutions per choice. The calibration holds for this number only: the best score of more
+        slope, intercept: The line; its slope is at least 0, and 0 if the confidence is not informative.
+        num_samples: Number of solutions per choice. The calibration holds for this number only: the best score of more
             solutions is higher, but not correct as much more often.
     """
 
@@ -70,17 +66,14 @@ def choose_answer(
     Choose one of several solutions to a problem; `None` if none can be chosen.
 
     Args:
-        answers (`Sequence[str | None]`), scores (`Sequence[float]`):
-            Final answers of the solutions (`None` for one that cannot be chosen), and the verifier's scores.
-        rule (`str`):
-            `best`: the highest score, which is the confidence. `vote`: the most frequent answer; the confidence is its share of the
-            solutions. `weighted-vote`: the answer with the largest sum of weights; the confidence is their mean over all solutions.
-            Ties go to the answer that was given first (`vote`), to the answer with the highest score (`weighted-vote`) and to the
-            earlier solution (equal scores). With either vote, the highest-scoring solution with the answer is chosen.
-        weigh ([`Calibration`], *optional*):
-            Maps a single solution's score to its weight, for `weighted-vote`.
-        same (`Callable`):
-            Whether two answers are the same.
+        answers, scores: Final answers of the solutions (`None` for one that cannot be chosen), and the verifier's
+            scores.
+        rule: `best`: the highest score, which is the confidence. `vote`: the most frequent answer; the confidence is
+            its share of the solutions. `weighted-vote`: the answer with the largest sum of weights; the confidence is
+            their mean over all solutions. Ties go to the answer that was given first (`vote`), to the answer with the
+            highest score (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the
+            highest-scoring solution with the answer is chosen.
+        weigh: Maps a single solution's score to its weight, for `weighted-vote`.
     """
     groups = _group_answers(answers, same)
     if not groups:
@@ -130,15 +123,10 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
     Apply each rule to each problem's solutions, of which failed ones are not chosen.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions of one prover in the pool's columns.
-        weigh ([`Calibration`], *optional*), same (`Callable`):
-            As for [`choose_answer`]; without weights `weighted-vote` is omitted.
-
-    Returns:
-        `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of each rule
-        is (under the rule's name); `vote_share` (see there); and the choice's confidence (`confidence/RULE`), NaN if every solution
-        failed.
+        weigh, same: As for [`choose_answer`]; without weights `weighted-vote` is omitted.
+    Returns: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of each
+        rule is (under the rule's name); `vote_share` (see there); and the choice's confidence (`confidence/RULE`), NaN
+        if every solution failed.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
     rows = rows.assign(answer=rows["answer"].where(~has_failed(rows) & rows["score"].notna(), None))
@@ -167,13 +155,9 @@ def fit_calibration(
     correct and incorrect choices do not overlap.
 
     Args:
-        confidence (`Sequence[float]` of shape `(num_choices,)`), correct (`Sequence[bool]` of shape `(num_choices,)`):
-            Confidence of each choice, and whether it is correct; NaN is ignored.
-        num_samples (`int`, *optional*):
-            Number of solutions per problem, to be stored.
-
-    Raises:
-        ValueError: if there is no choice.
+        confidence, correct: shape `(num_choices,)`. Confidence of each choice, and whether it is correct; NaN is
+            ignored.
+    Raises `ValueError` if there is no choice.
     """
     levels, is_correct = np.asarray(confidence, float), np.asarray(correct, bool)
     is_there = ~np.isnan(levels)
@@ -208,15 +192,10 @@ class AnswerRules:
     Calibrations and accuracies of the rules of [`choose_answer`], from problems with known truth.
 
     Args:
-        num_samples (`int`), num_problems (`int`):
-            Number of solutions per choice, for which alone the probabilities hold, and number of problems.
-        part (`str`):
-            Part of the split with these problems.
-        weigh ([`Calibration`], *optional*):
-            The weights of a weighted vote.
-        calibrations (`dict[str, Calibration]`), accuracies (`dict[str, float]`):
-            For each rule, the map from a choice's confidence to its probability of being correct, and the share of problems with
-            a correct choice.
+        num_samples, num_problems: Number of solutions per choice, for which alone the probabilities hold, and number
+            of problems.
+        calibrations, accuracies: For each rule, the map from a choice's confidence to its probability of being
+            correct, and the share of problems with a correct choice.
     """
 
     num_samples: int
@@ -246,16 +225,10 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
     Fit the calibrations of all rules.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions of one prover in the pool's columns, all from one part of the split.
-        num_samples (`int`):
-            Number of solutions per choice. A problem with a multiple of them counts several times, with different
-            solutions.
-        same (`Callable`):
-            Whether two answers are the same.
-
-    Raises:
-        ValueError: if no problem has that many solutions, or no solution has an answer and a score.
+        rows: Solutions of one prover in the pool's columns, all from one part of the split.
+        num_samples: Number of solutions per choice. A problem with a multiple of them counts several times, with
+            different solutions.
+    Raises `ValueError` if no problem has that many solutions, or no solution has an answer and a score.
     """
     # Consecutive blocks of `num_samples` solutions are separate draws of one choice.
     rows = rows.assign(draw=rows["sample_index"] // num_samples)
@@ -281,13 +254,7 @@ def answer_figures(rows: pd.DataFrame, *, seed: int, same: SameAnswer = answers_
     Compute how often answers are correct, each problem counting once, and the trade-off between coverage and accuracy.
 
     Args:
-        rows (`pd.DataFrame`), same (`Callable`):
-            As in [`choose`].
-        seed (`int`):
-            Seed of the halves: weights and probabilities for a problem are fitted on the other half of the problems.
-
-    Returns:
-        `dict[str, Figure]`: the figures `answers/...` of the catalogue; no answer counts as incorrect.
+        seed: Seed of the halves: weights and probabilities for a problem are fitted on the other half of the problems.
     """
     choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]

@@ -19,14 +19,8 @@ class ShownText:
     A solution of a kind, as pages show it.
 
     Args:
-        text (`Markup`):
-            The text, in place of its plain lines.
-        reveals_nothing (`bool`):
-            Whether the text may be shown while the verdict is hidden.
-        verdict (`str`), details (`Markup`):
-            The verdict in words, and what is known about the solution.
-        reference (`Markup`):
-            The problem's reference.
+        reveals_nothing: Whether the text may be shown while the verdict is hidden.
+        verdict, details: The verdict in words, and what is known about the solution.
     """
 
     text: Markup
@@ -56,10 +50,8 @@ class SolutionKind(Protocol):
         Prepare a solution for a page; `None` if it is shown as plain text.
 
         Args:
-            row (`Mapping[str, Any]`):
-                A row of the pool, with the problem's `reference`.
-            honest (`Iterable[str]`):
-                Answers of correct solutions to the same problem by the helpful role.
+            row: A row of the pool, with the problem's `reference`.
+            honest: Answers of correct solutions to the same problem by the helpful role.
         """
         ...
 

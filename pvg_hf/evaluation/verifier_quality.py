@@ -30,16 +30,10 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     Return the acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
 
     Args:
-        scores (`ArrayLike` of shape `(n,)`):
-            Verifier scores. A solution is accepted if its score is strictly above the threshold.
-        correct (`ArrayLike` of shape `(n,)`):
-            Correctness, free of label noise.
-
-    Returns:
-        `float`: the midpoint between two adjacent scores; the lowest of several that are equally good.
-
-    Raises:
-        ValueError: if all solutions are correct, all are incorrect, or all scores are equal.
+        scores: shape `(n,)`. Verifier scores. A solution is accepted if its score is strictly above the threshold.
+        correct: shape `(n,)`. Correctness, free of label noise.
+    Returns: the midpoint between two adjacent scores; the lowest of several that are equally good.
+    Raises `ValueError` if all solutions are correct, all are incorrect, or all scores are equal.
     """
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     values, codes = np.unique(scores, return_inverse=True)
@@ -64,12 +58,7 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into
     two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Rows with `problem_id`, `score` (finite) and `correct`.
-
-    Returns:
-        `pd.Series`: nullable booleans with the index of `rows`; null if the other half allows no threshold.
+    Returns: nullable booleans with the index of `rows`; null if the other half allows no threshold.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
@@ -90,12 +79,7 @@ def pair_accuracy(rows: pd.DataFrame) -> Figure:
     Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count
     half.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Rows with `problem_id`, `score` and `correct`; every pair of each problem counts once.
-
-    Returns:
-        `Figure`: `n` is the number of pairs.
+    Returns: `n` is the number of pairs.
     """
     counts = [_count_pairs(group) for _, group in rows.groupby("problem_id", sort=False)]
     wins, pairs = np.array(counts, dtype=float).reshape(-1, 2).T
@@ -109,12 +93,7 @@ def roc_auc(rows: pd.DataFrame) -> Figure:
     The interval is Wilson's for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance over problems
     (Obuchowski 1997). A solution contributes the share of the other class that it outscores.
 
-    Args:
-        rows (`pd.DataFrame`):
-            Rows with `problem_id`, `score` and `correct`.
-
-    Returns:
-        `Figure`: `n` is the number of solutions; there is no value if a class is missing.
+    Returns: `n` is the number of solutions; there is no value if a class is missing.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     problem_ids, num_correct = rows["problem_id"].to_numpy(), correct.sum()
@@ -141,17 +120,10 @@ def quality_figures(
     Compute a verifier's figures on scored solutions.
 
     Args:
-        rows (`pd.DataFrame`):
-            Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures
-            that use it ignore rows where it is null).
-        compared (`pd.DataFrame`, *optional*):
-            Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in `pair_accuracy`,
-            `auc` and `youden_j`; those of `rows` by default.
-        seed (`int`), num_resamples (`int`):
-            Settings of the calibration error's bootstrap over problems.
-
-    Returns:
-        `dict[str, Figure]`: the figures of the catalogue that begin with `verifier_`, without this prefix.
+        rows: Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`];
+            figures that use it ignore rows where it is null).
+        compared: Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in
+            `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]

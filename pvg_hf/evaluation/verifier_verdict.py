@@ -31,12 +31,8 @@ class Statement:
     A finding, in words.
 
     Args:
-        mark (`str`):
-            `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheets.
-        subject (`str`), text (`str`):
-            Subject of the finding, and the finding.
-        links (`dict[str, str]`, *optional*):
-            Links of the report shown before the text: their words, and the id of the section that explains them.
+        mark: `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheets.
+        links: Links of the report shown before the text: their words, and the id of the section that explains them.
     """
 
     mark: str
@@ -54,10 +50,6 @@ def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
     """
     State what the last verifier is worth: against its own prover, less than an earlier one, and compared with the round
     before and the first round.
-
-    Args:
-        rounds (`Sequence[RoundData]`):
-            The evaluated rounds, in order; the last one is judged.
     """
     if not rounds:
         return []
@@ -127,8 +119,7 @@ def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> 
     The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it and no
     other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it.
 
-    Returns:
-        `list[Statement]`: one, whose mark is that of the worst pool; none if both have judged no other pool.
+    Returns: one, whose mark is that of the worst pool; none if both have judged no other pool.
     """
     names = {data.round_index: f"prover {data.round_index}" for data in rounds}
     names |= {index: f"prover {index} (trained against verifier {index})" for index in (earlier, later)}

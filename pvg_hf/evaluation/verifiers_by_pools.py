@@ -31,15 +31,11 @@ def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict
     Compute the figures of each verifier on each pool.
 
     Args:
-        scores (`pd.DataFrame`):
-            Test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
+        scores: Test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
             `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
             [`own_verifier`]; null if unknown).
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstraps over problems. Figures of one pool use the same draws of problems.
-
-    Returns:
-        `dict[str, Figure]`: for each verifier and pool, the figures of the catalogue that begin with `pools/`.
+        seed, num_resamples: Settings of the bootstraps over problems. Figures of one pool use the same draws of
+            problems.
     """
     figures = {}
     for (verifier, pool), rows in scores.groupby(["verifier", "round_index"]):
@@ -71,10 +67,6 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
 
     Each resample of the problems sets its own threshold. Equal scores are accepted in part, so that the completeness is
     the same for all verifiers.
-
-    Args:
-        rows (`pd.DataFrame`):
-            Scored solutions of one pool that did not fail.
     """
     rows = _game_rows(rows)
     mistakes = rows[~rows["correct"].astype(bool)]
@@ -120,10 +112,6 @@ def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
 
     It is 1 above the score at which that is reached, 0 below it, and the same share for all solutions with that score.
     Without a helpful correct solution, the result has no rows.
-
-    Args:
-        rows (`pd.DataFrame`):
-            Scored solutions that did not fail.
     """
     scores = rows["score"].to_numpy(float)
     complete = scores[(rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value)).to_numpy()]

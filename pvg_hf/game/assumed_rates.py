@@ -25,10 +25,9 @@ class NoiseScheduleCallback(TrainerCallback):
     Sets a trainer's noise rates in each step by a schedule.
 
     Args:
-        sets_injected (`bool`):
-            Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without soft labels.
-        sets_assumed (`bool`):
-            Whether to set the rates that the correction assumes.
+        sets_injected: Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without
+            soft labels.
+        sets_assumed: Whether to set the rates that the correction assumes.
     """
 
     def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
@@ -49,12 +48,9 @@ class AssumedRates(NamedTuple):
     Rates that a correction assumes.
 
     Args:
-        rates (`tuple[float, float]`):
-            `(rho0, rho1)`: rates at which incorrect solutions are labelled correct, and correct ones incorrect.
-        figures (`dict[str, float]`):
-            Estimates with intervals for the metrics; empty if the recipe states the rates.
-        line (`str`):
-            Short text for the phase's log line; empty if the recipe states the rates.
+        rates: `(rho0, rho1)`: rates at which incorrect solutions are labelled correct, and correct ones incorrect.
+        figures: Estimates with intervals for the metrics; empty if the recipe states the rates.
+        line: Short text for the phase's log line; empty if the recipe states the rates.
     """
 
     rates: Rates

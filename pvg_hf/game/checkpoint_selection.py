@@ -44,12 +44,6 @@ class BestHelpfulCallback(StepFigures):
     The reward is the trainer's own, unless it is relative to the prover's group, as signed relative convincingness (SRC):
     that does not measure how good a group is. Checkpoints are then compared by correctness-gated convincingness (CGC): the
     verifier's score if the solution is correct, else -2.
-
-    Args:
-        trainer ([`ProverGRPOTrainer`]):
-            The trainer of the prover that is evaluated, with the round's verifier as its scorer.
-        is_over (`Callable`):
-            Whether a rule ends the phase at the current step.
     """
 
     def __init__(

@@ -84,9 +84,8 @@ def run_command(work: Callable[[], str]) -> int:
     Run a function that plays games, print the text that it returns, and return the exit status.
 
     Args:
-        work (`Callable`):
-            The function. If it is called again, it resumes. An empty text is not printed. It loads torch and other large
-            libraries only after it has checked its arguments.
+        work: The function. If it is called again, it resumes. An empty text is not printed. It loads torch and other
+            large libraries only after it has checked its arguments.
     """
     try:
         text = work()

@@ -84,10 +84,7 @@ class PhaseContext:
     Context of a phase: the round's recipe, the run's folder, the problems, and where figures are recorded.
 
     Args:
-        steps (`range`):
-            Range of the phase on the game's continuous step axis.
-        metrics (`list[dict]`):
-            Lines for `metrics.jsonl`; the phase appends to them.
+        steps: Range of the phase on the game's continuous step axis.
     """
 
     recipe: Recipe

@@ -41,10 +41,9 @@ class Heldout:
     Held-out data on which a verifier is evaluated.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (their source).
-        pairs ([`~datasets.Dataset`]):
-            Pairs of the mixture in which the chosen solution is truly correct and the rejected one is not.
+        rows: Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (their
+            source).
+        pairs: Pairs of the mixture in which the chosen solution is truly correct and the rejected one is not.
     """
 
     rows: pd.DataFrame
@@ -55,8 +54,7 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     """
     Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
 
-    Raises:
-        ValueError: if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
+    Raises `ValueError` if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
     """
     clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
     rows = load_pool(
@@ -94,9 +92,8 @@ def score_heldout(
     The calibration holds the threshold, and the line from a score to the log-odds of being correct. A likelihood, whose
     scores have no natural zero, gets the bias that makes its threshold 0.
 
-    Raises:
-        DegenerateVerifierError: if the pair accuracy (with `stopping.labels: observed`, that by the observed labels) is below
-            `watchdogs.min_pair_accuracy`, or all scores are equal.
+    Raises `DegenerateVerifierError` if the pair accuracy (with `stopping.labels: observed`, that by the observed
+        labels) is below `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
     pairs = heldout.pairs
     with context.stop.sharing():  # every process scores everything

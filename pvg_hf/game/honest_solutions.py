@@ -26,10 +26,9 @@ class HonestSide:
     Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
 
     Args:
-        deciding (`Mapping[str, float]`):
-            By the labels that `stopping.labels` names, for the stop rule and the watchdogs; empty if there was no such solution.
-        clean (`Mapping[str, float]`):
-            By the truth, for what is reported.
+        deciding: By the labels that `stopping.labels` names, for the stop rule and the watchdogs; empty if there was
+            no such solution.
+        clean: By the truth, for what is reported.
     """
 
     deciding: Mapping[str, float] = field(default_factory=dict)
@@ -116,8 +115,7 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
 
     Sneaky prompts show them with `task.honest_source: prover`. All processes must call this.
 
-    Returns:
-        `dict[str, str]`: texts by problem, as [`~pvg_hf.tasks.Task.shown_solution`] returns them; problems without a correct
+    Returns: texts by problem, as [`~pvg_hf.tasks.Task.shown_solution`] returns them; problems without a correct
         solution are missing.
     """
     task, problems = context.problems.task, context.problems.parts[part].to_list()

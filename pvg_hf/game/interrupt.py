@@ -55,10 +55,8 @@ class StopRequest:
     therefore counts as asked to stop.
 
     Attributes:
-        has_interrupted (`bool`):
-            Whether [`check`] has raised its error.
-        find_loss (`Callable`):
-            Returns an error's text if the run's folder is gone, else `None`; see [`~pvg_hf.run.lock.RunLock`].
+        has_interrupted: Whether [`check`] has raised its error.
+        find_loss: Returns an error's text if the run's folder is gone, else `None`; see [`~pvg_hf.run.lock.RunLock`].
     """
 
     def __init__(self) -> None:
@@ -73,8 +71,7 @@ class StopRequest:
         """
         Whether any process was asked to stop. All processes must call this at the same place, and get the same answer.
 
-        Raises:
-            ValueError: if the run's folder is gone.
+        Raises `ValueError` if the run's folder is gone.
         """
         from accelerate.utils import gather_object  # late: `GameInterrupted` is needed without torch
 
@@ -91,12 +88,7 @@ class StopRequest:
         return self._launcher is not None and os.getppid() != self._launcher
 
     def check(self) -> None:
-        """
-        Stop all processes if any of them was asked to.
-
-        Raises:
-            GameInterrupted: in this case, on all processes.
-        """
+        """Stop all processes if any of them was asked to."""
         if self.is_asked():
             self.has_interrupted = True
             raise GameInterrupted
@@ -108,8 +100,7 @@ class StopRequest:
 
         Nothing in the block may wait for other processes.
 
-        Raises:
-            GameInterrupted: after the block, on all processes, if any of them was asked to stop.
+        Raises `GameInterrupted` after the block, on all processes, if any of them was asked to stop.
         """
         with suppress(GameInterrupted), stoppable(self.check_alone):
             yield
@@ -119,9 +110,6 @@ class StopRequest:
         """
         Stop this process if it was asked to or the run's folder is gone, while the others wait in [`check`]. It must call
         [`check`] afterwards.
-
-        Raises:
-            GameInterrupted: in this case, only on this process.
         """
         is_due = time.monotonic() - self._looked_at > LOOK_SECONDS  # a network disk answers slowly
         if is_due:
@@ -134,8 +122,7 @@ class StopRequest:
         """
         Catch signals within the block. In threads other than the main one, which receives signals, this does nothing.
 
-        Raises:
-            GameInterrupted: if the block was abandoned.
+        Raises `GameInterrupted` if the block was abandoned.
         """
         if threading.current_thread() is not threading.main_thread():
             yield self

@@ -174,16 +174,10 @@ class LabelSource:
     Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on processes.
 
     Args:
-        output (`Path`):
-            Folder for `events.jsonl`, the log of a checker's calls.
-        is_noisy (`bool`):
-            Whether `noise` applies to the player; without it, labels are clean.
-        is_logged (`bool`, defaults to `True`):
-            Whether a checker's calls are logged and paid from its budgets.
-
+        is_noisy: Whether `noise` applies to the player; without it, labels are clean.
+        is_logged: Whether a checker's calls are logged and paid from its budgets.
     Attributes:
-        counts (`Counter[str]`):
-            Counts of labels since the last [`take_counts`]: `feedback.count`, `feedback.noise_flagged.count` and
+        counts: Counts of labels since the last [`take_counts`]: `feedback.count`, `feedback.noise_flagged.count` and
             `feedback.abstained.count`.
     """
 
@@ -244,12 +238,7 @@ class LabelSource:
         """
         Observed outcome of each solution.
 
-        Args:
-            rows (`Sequence[dict]`):
-                Solutions: the problem's columns, `solution`, `correct` and `outcome`.
-
-        Returns:
-            `list[Outcome]`: outcome of the checker's calls about each solution; see [`~pvg_hf.core.roles.label_of`].
+        Returns: outcome of the checker's calls about each solution; see [`~pvg_hf.core.roles.label_of`].
         """
         verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
         codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]

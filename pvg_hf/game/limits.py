@@ -36,9 +36,8 @@ def naming_full_disk(root: Path) -> Iterator[None]:
     """
     Convert libraries' errors on a full or read-only disk to errors with clear messages.
 
-    Raises:
-        DiskFullError: in place of any error caused by a full disk.
-        ValueError: in place of any error about missing write permission below `root`.
+    Raises `DiskFullError` in place of any error caused by a full disk.
+    Raises `ValueError` in place of any error about missing write permission below `root`.
     """
     try:
         yield
@@ -90,8 +89,7 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     """
     Convert torch's out-of-memory error to one that lists the settings to lower.
 
-    Raises:
-        OutOfMemory: in place of torch's error, with the settings that lower the phase's peak, in order of effect.
+    Raises `OutOfMemory` in place of torch's error, with the settings that lower the phase's peak, in order of effect.
     """
     import torch  # late: the errors of this module are needed without it
 

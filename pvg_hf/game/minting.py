@@ -42,12 +42,8 @@ class WriteJob:
     A job for the prover: write `num_samples` solutions for each problem of a part, in one role.
 
     Args:
-        part (`str`):
-            Part of the split.
-        round_index (`int`):
-            Round of the prover; -1 for the base prover.
-        checkpoint (`str`):
-            Name of the round's checkpoint that writes; empty for the last one.
+        round_index: Round of the prover; -1 for the base prover.
+        checkpoint: Name of the round's checkpoint that writes; empty for the last one.
     """
 
     part: str
@@ -198,22 +194,14 @@ def sample_everywhere(
     proof is left.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase. All processes must call this with the same problems.
-        make_rng (`Callable`):
-            `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
-            processes.
-        finish (`Callable`, *optional*):
-            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
-            results are the samples.
-        recall (`Callable`, *optional*):
-            `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
-
-    Returns:
-        `list`: one result per problem, in the order of `asked`, on every process.
-
-    Raises:
-        GameInterrupted: if the user asked to stop. The current batch is abandoned.
+        context: Context of the phase. All processes must call this with the same problems.
+        make_rng: `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor
+            on the number of processes.
+        finish: `(indices, samples) -> results`, called in the process that sampled a batch, with one result per
+            problem. By default, results are the samples.
+        recall: `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is
+            drawn.
+    Returns: one result per problem, in the order of `asked`, on every process.
     """
     prompts = [context.problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
     flops = flops_per_token(sampler.model)

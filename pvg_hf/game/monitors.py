@@ -34,20 +34,10 @@ class Monitors(TrainerCallback):
     an interruption.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase; its alerts and the sections `stopping` and `watchdogs` are used.
-        prover ([`~pvg_hf.config.player_sections.ProverConfig`]), args ([`ProverGRPOConfig`]), roles (`Sequence[Role]`):
-            Settings of the training, its trainer's arguments, and the trained roles.
-        honest ([`HonestSide`]):
-            The helpful side, if the training leaves it as it is.
-        has_noisy_labels (`bool`):
-            Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`, these also decide.
-        can_recover (`bool`):
-            Whether a collapse of the sneaky role ends the training if there is a recovery from it.
-
-    Attributes:
-        reason (`str`, *optional*):
-            Why the training ends.
+        honest: The helpful side, if the training leaves it as it is.
+        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With `stopping.labels:
+            observed`, these also decide.
+        can_recover: Whether a collapse of the sneaky role ends the training if there is a recovery from it.
     """
 
     def __init__(

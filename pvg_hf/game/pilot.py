@@ -40,9 +40,8 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
     """
     Return the pilot that is kept in the run's folder, or else run it and keep it. All processes must call this.
 
-    Raises:
-        ValueError: if the recipe has no pilot, or the base prover does not exist yet.
-        GameInterrupted: if the user asked to stop; nothing is kept.
+    Raises `ValueError` if the recipe has no pilot, or the base prover does not exist yet.
+    Raises `GameInterrupted` if the user asked to stop; nothing is kept.
     """
     if recipe.bootstrap.pilot_problems == 0:
         raise ValueError(

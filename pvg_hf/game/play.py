@@ -231,8 +231,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
     processes cannot do that together, and vLLM or DeepSpeed would still hold memory or shards, so that these end, and do
     it when they are started again.
 
-    Returns:
-        `tuple[PhaseContext, str]`: the context with the settings that were used, and the phase's summary.
+    Returns: the context with the settings that were used, and the phase's summary.
     """
     given, phase = context, context.phase.name
     while True:

@@ -43,12 +43,9 @@ class PhaseStatus:
     Status of a phase.
 
     Args:
-        state (`str`):
-            `finished`, `damaged`, `begun` or `to do`.
-        text (`str`):
-            Summary of a finished phase, description of the damage, or progress.
-        spending (`str`):
-            Shares and rates of the kinds of work that a finished phase spent its time on.
+        state: `finished`, `damaged`, `begun` or `to do`.
+        text: Summary of a finished phase, description of the damage, or progress.
+        spending: Shares and rates of the kinds of work that a finished phase spent its time on.
     """
 
     key: PhaseKey
@@ -63,11 +60,8 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     Describe which phases of a game are finished, and how to resume it.
 
     Args:
-        script_line (`str`):
-            Command line of the script without the launcher, which is taken from the run's last start.
-
-    Returns:
-        `str`: lines of at most 80 columns, except for paths and for commands, which are not broken.
+        script_line: Command line of the script without the launcher, which is taken from the run's last start.
+    Returns: lines of at most 80 columns, except for paths and for commands, which are not broken.
     """
     folder = RunFolder.of(recipe)
     # With the launcher of the last start, as another number of processes could not resume a training phase.

@@ -100,16 +100,10 @@ def run_trainer(
     Train from the newest complete checkpoint, or from the start.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase, which receives the metrics.
-        resumable_every (`int`, defaults to 1):
-            Training can resume only from checkpoints at multiples of this number of steps.
-        before_step (`int`, *optional*):
-            Only checkpoints before this step are used, because results of this step must be written again.
-
-    Raises:
-        GameInterrupted: if the user asked to stop; a checkpoint was saved if the recipe saves any.
-        KeyboardInterrupt: if the current step was abandoned; a checkpoint of the last whole step was saved.
+        resumable_every: Training can resume only from checkpoints at multiples of this number of steps.
+        before_step: Only checkpoints before this step are used, because results of this step must be written again.
+    Raises `GameInterrupted` if the user asked to stop; a checkpoint was saved if the recipe saves any.
+    Raises `KeyboardInterrupt` if the current step was abandoned; a checkpoint of the last whole step was saved.
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
@@ -235,10 +229,8 @@ class StopCallback(TrainerCallback):
     Ends training when the user asks to stop.
 
     Args:
-        is_resumable (`bool`):
-            Whether to save a checkpoint of the last step.
-        every (`int`, defaults to 1):
-            Training ends only at multiples of this number of steps.
+        is_resumable: Whether to save a checkpoint of the last step.
+        every: Training ends only at multiples of this number of steps.
     """
 
     def __init__(self, stop: StopRequest, *, is_resumable: bool, every: int = 1):
@@ -319,13 +311,7 @@ class DigestsCallback(TrainerCallback):
 
 
 class TrackCallback(TrainerCallback):
-    """
-    Sends every step's figures to the game's tracker immediately.
-
-    Args:
-        prefix (`str`), first_step (`int`):
-            The same as for [`run_trainer`].
-    """
+    """Sends every step's figures to the game's tracker immediately."""
 
     def __init__(self, context: PhaseContext, prefix: str, first_step: int):
         self.context = context

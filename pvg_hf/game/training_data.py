@@ -48,11 +48,8 @@ def prover_prompts(
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
     Args:
-        easiest_first (`bool`, defaults to `False`):
-            Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
-
-    Raises:
-        ValueError: if the prover's problems (D_pi) are too few for one generation batch.
+        easiest_first: Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
+    Raises `ValueError` if the prover's problems (D_pi) are too few for one generation batch.
     """
     asked = problems.parts["prover"].to_list()
     rows = [
@@ -88,8 +85,8 @@ def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) ->
     The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
     verifier's data.
 
-    Returns:
-        [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
+    Returns: [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky
+        prompts as `prompt`.
     """
     seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
     problems = context.problems.parts["prover"]
@@ -115,13 +112,8 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     """
     Tokenize pairs for the verifier's trainer.
 
-    Args:
-        pairs ([`~datasets.Dataset`]):
-            The return value of [`~pvg_hf.data.pairs.build.build_pairs`].
-
-    Returns:
-        [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the
-        pairs have them, noisy labels.
+    Returns: [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true
+        labels and, if the pairs have them, noisy labels.
     """
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -145,8 +137,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
 
     For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with this score.
 
-    Raises:
-        ValueError: if no proof has a score.
+    Raises `ValueError` if no proof has a score.
     """
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
     is_auto = verifier.score_settings.labels == "auto"

@@ -47,13 +47,10 @@ class Watchdogs:
     on their neighbours, as far as the dependence shows within a window; that of a collapse takes steps as independent.
 
     Args:
-        num_steps (`int`):
-            Planned steps with figures: the phase's batches.
-        sneaky_groups (`int`):
-            Groups of sneaky solutions per step; 0 if the sneaky role is not trained. A group's solutions may all be alike, so that
-            it counts as one observation.
-        fixed (`Mapping[str, float]`, *optional*):
-            Means of a role that is not trained in this phase; its `score/helpful_correct` is used for the score gap.
+        sneaky_groups: Groups of sneaky solutions per step; 0 if the sneaky role is not trained. A group's solutions
+            may all be alike, so that it counts as one observation.
+        fixed: Means of a role that is not trained in this phase; its `score/helpful_correct` is used for the score
+            gap.
     """
 
     def __init__(
@@ -151,10 +148,8 @@ class Trend:
     A line that is fitted to the figures of successive steps.
 
     Args:
-        first, last (`float`):
-            Its values at both ends.
-        p_value (`float`):
-            Of the slope, one-sided, by Student's t.
+        first, last: Its values at both ends.
+        p_value: Of the slope, one-sided, by Student's t.
     """
 
     first: float
@@ -220,16 +215,8 @@ class FalsePositiveWatch:
     only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
     Args:
-        folder (`Path`):
-            Folder of the training, in which the counts are written, so that a resumed training has them.
-        last_step (`int`):
-            The last early step; see [`~pvg_hf.evaluation.prover_figures.last_early_step`].
-        threshold (`float`):
-            Score above which the verifier accepts a solution.
-        has_checker (`bool`):
-            Whether the reward uses observed labels instead of the grades.
-        pays_scores (`bool`):
-            Whether the reward may pay the helpful role's mistakes for their scores.
+        folder: Folder of the training, in which the counts are written, so that a resumed training has them.
+        pays_scores: Whether the reward may pay the helpful role's mistakes for their scores.
     """
 
     def __init__(
@@ -271,11 +258,8 @@ class FalsePositiveWatch:
         Count the wrong solutions of a batch.
 
         Args:
-            step (`int`):
-                Number of steps before the batch was written.
-            graded (`Sequence[dict]`):
-                The solutions of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label` (NaN
-                without a label). Failed solutions are not counted.
+            graded: The solutions of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label`
+                (NaN without a label). Failed solutions are not counted.
         """
         if step > self.last_step or self.config.false_positives == "off":
             return

@@ -46,13 +46,8 @@ class RunRepos:
     Names of a run's repositories: its two players, its solutions, and the base weights of adapters.
 
     Args:
-        namespace (`str`):
-            User or organisation.
-        run (`str`):
-            Prefix of the repository names.
-
-    Raises:
-        ValueError: if the resulting names are not valid on the Hub.
+        run: Prefix of the repository names.
+    Raises `ValueError` if the resulting names are not valid on the Hub.
     """
 
     namespace: str
@@ -83,12 +78,7 @@ class RunRepos:
 
     @classmethod
     def parse(cls, text: str) -> "RunRepos":
-        """
-        Parse `NAMESPACE/RUN`.
-
-        Raises:
-            ValueError: if `text` has another form.
-        """
+        """Parse `NAMESPACE/RUN`."""
         namespace, slash, run = text.partition("/")
         if not slash or not namespace or not run or "/" in run:
             raise ValueError(f"A run on the Hub is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got {text!r}.")
@@ -207,19 +197,9 @@ def place_of_player(
     Path in the run's folder of a file of a player's repository.
 
     Args:
-        player (`str`):
-            `prover` or `verifier`.
-        path (`str`):
-            Path in the repository.
-        round_index (`int`):
-            The round that is pulled.
-        has_own_base (`bool`):
-            Whether the run made the player's first weights itself.
-        is_separate (`bool`, defaults to `False`):
-            Whether each role has a separate folder. The files at the root are then a copy of the helpful role's.
-
-    Returns:
-        `str` or `None`: the path; `None` if the file is not pulled.
+        has_own_base: Whether the run made the player's first weights itself.
+        is_separate: Whether each role has a separate folder. The files at the root are then a copy of the helpful
+            role's.
     """
     if not _MODELS[player].fullmatch(path):
         return None

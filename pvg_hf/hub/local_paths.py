@@ -28,13 +28,7 @@ def published_recipe(recipe: Recipe) -> bytes:
 
 
 def published_judgement(judgement: bytes) -> bytes:
-    """
-    Rewrite the result of an evaluation for publication, so that its settings name no local folder.
-
-    Args:
-        judgement (`bytes`):
-            JSON, as [`~pvg_hf.run.judgements.Judgement`] writes it.
-    """
+    """Rewrite the result of an evaluation for publication, so that its settings name no local folder."""
     values = json.loads(judgement)
     hidden = {
         key: NOT_PUBLISHED
@@ -47,15 +41,7 @@ def published_judgement(judgement: bytes) -> bytes:
 
 
 def is_local_path(text: str, key: str = "") -> bool:
-    """
-    Whether a text names a file or folder of this machine, rather than a module, a Hub id or a built-in model.
-
-    Args:
-        text (`str`):
-            A value of a recipe.
-        key (`str`, *optional*):
-            The key of the value.
-    """
+    """Whether a text names a file or folder of this machine, rather than a module, a Hub id or a built-in model."""
     if text in PACKAGED or "\n" in text or not 0 < len(text) < 4096:
         return False
     if _ROOTED.fullmatch(text) or PureWindowsPath(text).drive:
@@ -68,17 +54,7 @@ def is_local_path(text: str, key: str = "") -> bool:
 
 
 def published_base(config: bytes, base: str | None, revision: str) -> bytes:
-    """
-    Rewrite an adapter's configuration for publication, so that it names a base model that readers can load.
-
-    Args:
-        config (`bytes`):
-            JSON, as PEFT writes it.
-        base (`str`, *optional*):
-            Repository of the adapter's base weights, if they are published with it.
-        revision (`str`):
-            Tag of those weights.
-    """
+    """Rewrite an adapter's configuration for publication, so that it names a base model that readers can load."""
     values = json.loads(config)
     if base is not None:
         return _dump(values | {"base_model_name_or_path": base, "revision": revision})
@@ -94,12 +70,7 @@ def restore_base(file: Path, published: str, name: str, revision: str | None) ->
     Undo [`published_base`] in a downloaded configuration.
 
     Args:
-        file (`Path`):
-            The configuration; it is left alone if it does not name `published`.
-        published (`str`):
-            Repository of the adapter's base weights.
-        name (`str`), revision (`str`, *optional*):
-            Name and revision of these weights within the run.
+        file: The configuration; it is left alone if it does not name `published`.
     """
     values = json.loads(file.read_bytes())
     if values["base_model_name_or_path"] == published:

@@ -25,8 +25,7 @@ def find_local_run(source: str | Path) -> RunFolder | None:
     """
     The folder of a local run; `None` for the name of a published run.
 
-    Raises:
-        ValueError: if `source` is neither, or the recipe in the folder cannot be read.
+    Raises `ValueError` if `source` is neither, or the recipe in the folder cannot be read.
     """
     if is_published_name(source) and not Path(source).exists():
         return None
@@ -42,14 +41,7 @@ def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
     """
     Folder for files that belong to a run as a whole and not to one of its published rounds.
 
-    Args:
-        root (`Path`):
-            The folder that [`locate_run`] returned.
-        cache (`Path`, *optional*):
-            The same as for [`locate_run`].
-
-    Returns:
-        `Path`: `root`, or, for a downloaded run, the parent folder of all its downloaded rounds.
+    Returns: `root`, or, for a downloaded run, the parent folder of all its downloaded rounds.
     """
     places = (cache or Path(constants.HF_HOME)) / "pvg_hf"
     return places / root.relative_to(places).parts[0] if root.is_relative_to(places) and root != places else root
@@ -60,21 +52,13 @@ def locate_run(source: str | Path, *, with_provers: bool = True, cache: Path | N
     Find a run's folder, or download a published run.
 
     Args:
-        source (`str` or `Path`):
-            A run's folder, or `NAMESPACE/RUN`. The last published round of the latter is downloaded once and kept in the
-            cache of the Hugging Face libraries.
-        with_provers (`bool`, *optional*, defaults to `True`):
-            Whether the provers are downloaded, too. A run downloaded without them is cached separately.
-        cache (`Path`, *optional*):
-            Another cache folder.
-
-    Returns:
-        `Path`: the folder. It may not exist if `source` is a path. If the Hub cannot be reached, it is the last download,
+        source: A run's folder, or `NAMESPACE/RUN`. The last published round of the latter is downloaded once and kept
+            in the cache of the Hugging Face libraries.
+        with_provers: Whether the provers are downloaded, too. A run downloaded without them is cached separately.
+    Returns: the folder. It may not exist if `source` is a path. If the Hub cannot be reached, it is the last download,
         with a warning.
-
-    Raises:
-        HubError: if the Hub cannot be reached or refuses, and nothing was downloaded before.
-        ValueError: if no such run is published.
+    Raises `HubError` if the Hub cannot be reached or refuses, and nothing was downloaded before.
+    Raises `ValueError` if no such run is published.
     """
     folder = Path(source)
     if folder.exists() or not is_published_name(source):

@@ -32,21 +32,7 @@ Files = dict[str, Source]
 
 @dataclass(frozen=True)
 class Publication:
-    """
-    A round of a run's folder, with the repositories that it is published in.
-
-    Args:
-        folder ([`RunFolder`]):
-            The run's folder.
-        round_index (`int`):
-            The round, from 0.
-        recipe ([`~pvg_hf.config.Recipe`]):
-            The recipe of the run.
-        repos ([`RunRepos`]):
-            The repositories.
-        license (`str`, *optional*):
-            Licence that the cards state.
-    """
+    """A round of a run's folder, with the repositories that it is published in."""
 
     folder: RunFolder
     round_index: int
@@ -145,9 +131,8 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     """
     Check that a round of the run in `root` can be published, and return it.
 
-    Raises:
-        DamagedFileError: if a file of a finished phase is damaged.
-        ValueError: if the round is not finished, or its weights were deleted.
+    Raises `DamagedFileError` if a file of a finished phase is damaged.
+    Raises `ValueError` if the round is not finished, or its weights were deleted.
     """
     folder = RunFolder.find(root)
     missing = _unfinished_folders(folder, round_index)

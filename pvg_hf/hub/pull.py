@@ -156,12 +156,7 @@ def pull_round(
 
 
 def published_commit(run: str, round_index: int | Literal["latest"] = "latest") -> str:
-    """
-    Commit of the solutions repository that a published round's tag points to.
-
-    Raises:
-        HubError, ValueError: in the same cases as [`pull_round`].
-    """
+    """Commit of the solutions repository that a published round's tag points to."""
     return _Source.find(run, round_index).commit
 
 
@@ -176,22 +171,13 @@ def pull_into(
     Fill a new run's folder with the last published round, or resume an interrupted download of it.
 
     Args:
-        root (`Path`):
-            The run's folder. It must not hold a run yet.
-        run (`str`):
-            The same as for [`pull_round`].
-        check (`Callable`, *optional*):
-            Called with the published recipe and the round before anything else is downloaded. It raises `ValueError` for
-            a run that cannot be continued.
-        trusted (`Sequence[NamedCode]`, *optional*):
-            Code that the user's own recipe names; it may run without confirmation.
-
-    Returns:
-        `int`: the round.
-
-    Raises:
-        HubError: if the Hub cannot be reached or refuses.
-        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then unchanged.
+        root: The run's folder. It must not hold a run yet.
+        check: Called with the published recipe and the round before anything else is downloaded. It raises
+            `ValueError` for a run that cannot be continued.
+        trusted: Code that the user's own recipe names; it may run without confirmation.
+    Raises `HubError` if the Hub cannot be reached or refuses.
+    Raises `ValueError` if no round is published, the folder holds other files, or `check` refuses; the folder is then
+        unchanged.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:

@@ -82,9 +82,8 @@ def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi) -> RunRepos:
     """
     Names of the repositories of a recipe. The default namespace is the token's owner.
 
-    Raises:
-        HubError: if the token's owner is needed and cannot be found.
-        ValueError: if a name is invalid.
+    Raises `HubError` if the token's owner is needed and cannot be found.
+    Raises `ValueError` if a name is invalid.
     """
     namespace = hub.namespace or ask_hub("The token's owner is asked for", api.whoami)["name"]
     return RunRepos(namespace, hub.run_name or recipe.name)
@@ -96,8 +95,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
 
     The tag of the solutions is set last: it marks a complete publication.
 
-    Raises:
-        ValueError: if somebody else has set the tag on other content in the meantime.
+    Raises `ValueError` if somebody else has set the tag on other content in the meantime.
     """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
@@ -138,8 +136,7 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     """
     Remove the round's tag if it is on other content, and the tags of later rounds, which depend on that content.
 
-    Raises:
-        ValueError: if there are such tags and `overwrite` is not set.
+    Raises `ValueError` if there are such tags and `overwrite` is not set.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
     later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
@@ -196,12 +193,7 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     the solutions' the pairs of each round. A base repository only gets a card.
 
     Args:
-        publication ([`Publication`]):
-            The round.
-        kind (`str`):
-            Kind of the repository, e.g. `prover`.
-        workspace (`Path`):
-            An empty folder for the new files; it must exist until they are published.
+        workspace: An empty folder for the new files; it must exist until they are published.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}

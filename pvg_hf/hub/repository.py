@@ -42,10 +42,7 @@ class Repository:
     A repository on the Hub.
 
     Args:
-        api ([`~huggingface_hub.HfApi`]):
-            The client; it finds the token by itself.
-        repo_id (`str`), repo_type (`str`):
-            Id and type of the repository; the type is `model`, `dataset` or `space`.
+        repo_id, repo_type: Id and type of the repository; the type is `model`, `dataset` or `space`.
     """
 
     api: HfApi
@@ -60,9 +57,8 @@ class Repository:
         """
         Create the repository if it does not exist, and return its URL.
 
-        Raises:
-            HubError: if no token is set, or the Hub refuses.
-            ValueError: if it is public but should be private.
+        Raises `HubError` if no token is set, or the Hub refuses.
+        Raises `ValueError` if it is public but should be private.
         """
         if get_token() is None:
             raise HubError(f"{self.repo_id} cannot be made or written: {NO_ACCESS_TOKEN}.")
@@ -93,15 +89,9 @@ class Repository:
         Update `main` to `files` in one commit. Unchanged files are not sent again.
 
         Args:
-            files (`Mapping[str, Path | bytes]`):
-                Files by path in the repository.
-            is_ours (`Callable`):
-                Whether a path that is not in `files` is removed.
-            message (`str`):
-                Message of the commit.
-
-        Returns:
-            `str`: the commit with these files; the current one if nothing changed.
+            files: Files by path in the repository.
+            is_ours: Whether a path that is not in `files` is removed.
+        Returns: the commit with these files; the current one if nothing changed.
         """
 
         def commit() -> str:

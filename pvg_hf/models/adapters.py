@@ -30,12 +30,9 @@ def lora_settings(
     Return PEFT's settings for the section `lora` of a player.
 
     Args:
-        task_type (`str`):
-            PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
-        revision (`str`, *optional*):
-            Hub revision of the base, which is saved with the adapters.
-        head (`list[str]`, *optional*):
-            Names of modules without an adapter that are trained and saved in full.
+        task_type: PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
+        revision: Hub revision of the base, which is saved with the adapters.
+        head: Names of modules without an adapter that are trained and saved in full.
     """
     return PeftLoraConfig(
         revision=revision,
@@ -56,15 +53,10 @@ def attach_adapter(
     Attach the adapter in `folder` to its base.
 
     Args:
-        base ([`~transformers.PreTrainedModel`]):
-            The model that `adapter` names as its base.
-        adapter ([`~peft.PeftConfig`]):
-            Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
-
-    Raises:
-        ValueError: if the weights are not safetensors, or the adapter was trained on another model, so that a layer is
-            missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a
-            layer.)
+        base: The model that `adapter` names as its base.
+        adapter: Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
+    Raises `ValueError` if the weights are not safetensors, or the adapter was trained on another model, so that a layer
+        is missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a layer.)
     """
     check_weight_files(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
@@ -109,8 +101,7 @@ def load_adapter_weights(model: PeftModel, folder: str | Path) -> None:
     """
     Load the weights of the adapter in `folder` into that of `model`, which has the same shape.
 
-    Raises:
-        ValueError: if they are not safetensors.
+    Raises `ValueError` if they are not safetensors.
     """
     check_weight_files(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
@@ -124,17 +115,11 @@ def share_base(player: PreTrainedModel | PeftModel, other: PreTrainedModel | Pef
     weights of the other.
 
     Args:
-        player ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            A model with or without an adapter; its own copy of the base is released.
-        other ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            The model that keeps its weights. They must not be trained or merged with an adapter while they are shared.
-
-    Returns:
-        `int`: number of shared weights.
-
-    Raises:
-        ValueError: if the bases have no weight in common, or a weight of the same name differs in shape, dtype or
-            values.
+        player: A model with or without an adapter; its own copy of the base is released.
+        other: The model that keeps its weights. They must not be trained or merged with an adapter while they are
+            shared.
+    Raises `ValueError` if the bases have no weight in common, or a weight of the same name differs in shape, dtype or
+        values.
     """
     kept = _weights_of_base(other)
     shared: dict[int, nn.Parameter] = {}  # keyed by the identity of the parameter that is replaced

@@ -30,18 +30,11 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
     four times as large as its base in memory.
 
     Args:
-        source (`Path`):
-            Folder of a round's prover or verifier: full weights or an adapter.
-        output (`Path`):
-            Folder to create. A verifier's input template and calibration are stored in it too, and its tokenizer
+        source: Folder of a round's prover or verifier: full weights or an adapter.
+        output: Folder to create. A verifier's input template and calibration are stored in it too, and its tokenizer
             appends the end token itself.
-        player (`str`):
-            `prover` or `verifier`.
-        dtype (`torch.dtype`, *optional*):
-            Type of the written weights; by default bfloat16 for a prover and float32 for a verifier.
-
-    Raises:
-        ValueError: if `output` exists and is not empty.
+        dtype: Type of the written weights; by default bfloat16 for a prover and float32 for a verifier.
+    Raises `ValueError` if `output` exists and is not empty.
     """
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"`{output}` is not empty; name a new folder, so that nothing is overwritten.")

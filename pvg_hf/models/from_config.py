@@ -22,17 +22,10 @@ def make_model(
     Make a model with random weights, and its tokenizer.
 
     Args:
-        config ([`ScratchConfig`]):
-            Architecture and vocabulary size.
-        texts (`Iterable[str]`):
-            Training texts of the byte-level BPE tokenizer: training problems and their references, never test
+        texts: Training texts of the byte-level BPE tokenizer: training problems and their references, never test
             problems.
-        seed (`int`):
-            Seed of the weights.
-
-    Raises:
-        ValueError: if the architecture is unknown, is not a causal language model, or does not have an argument that
-            the recipe sets.
+    Raises `ValueError` if the architecture is unknown, is not a causal language model, or does not have an argument
+        that the recipe sets.
     """
     if mistakes := list(scratch_mistakes(config)):
         raise ValueError(" ".join(mistakes))

@@ -44,14 +44,8 @@ class Hardware:
     The device of this process, and the number of processes.
 
     Args:
-        device (`torch.device`):
-            Device on which this process runs its models.
-        num_processes (`int`):
-            Number of processes of the launcher, one per device.
-        has_bfloat16 (`bool`):
-            Whether the GPU computes in bfloat16.
-        is_here (`bool`, defaults to `True`):
-            Whether this is the current machine. In a plan for another machine, only `has_bfloat16` describes that
+        num_processes: Number of processes of the launcher, one per device.
+        is_here: Whether this is the current machine. In a plan for another machine, only `has_bfloat16` describes that
             machine.
     """
 

@@ -39,12 +39,9 @@ def rows_that_fit(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int,
     Number of rows that can be sampled at once: the largest power of two that fits, between 1 and `MAX_ROWS`.
 
     Args:
-        dtype (`torch.dtype`):
-            Type of its weights, which its keys and values have, too.
-        num_tokens (`int`):
-            Maximum length of a row in tokens, with its prompt.
-        free_bytes (`int`):
-            Memory that sampling may use, without the weights.
+        dtype: Type of its weights, which its keys and values have, too.
+        num_tokens: Maximum length of a row in tokens, with its prompt.
+        free_bytes: Memory that sampling may use, without the weights.
     """
     fitting = max(1, int(free_bytes // bytes_per_row(config, dtype, num_tokens)))
     return min(MAX_ROWS, 1 << (fitting.bit_length() - 1))

@@ -25,14 +25,6 @@ class LikelihoodScore(nn.Module):
 
     A row of token ids is a problem, the mark `solution_mark`, and a solution with its end token. The first mark behind
     the first place is removed before the model reads the row, so that the mark only says where the solution begins.
-
-    Attributes:
-        likelihood_scale (`float`):
-            Factor of the mean log-probability, above 0.
-        likelihood_bias (`float`):
-            Added to the score.
-        solution_mark (`int`):
-            Id of the token before a solution.
     """
 
     likelihood_scale: float
@@ -44,16 +36,10 @@ class LikelihoodScore(nn.Module):
         Score solutions.
 
         Args:
-            input_ids (`torch.Tensor` of shape `(num_rows, longest)`):
-                Token ids, padded on the right.
-            attention_mask (`torch.Tensor` of shape `(num_rows, longest)`):
-                1 for a token, 0 for padding.
-
-        Returns:
-            `SequenceClassifierOutput`: its `logits`, of shape `(num_rows, 1)`, are the scores in float32.
-
-        Raises:
-            ValueError: for a row without a mark, or without a token after it.
+            input_ids: shape `(num_rows, longest)`. Token ids, padded on the right.
+            attention_mask: shape `(num_rows, longest)`. 1 for a token, 0 for padding.
+        Returns: its `logits`, of shape `(num_rows, 1)`, are the scores in float32.
+        Raises `ValueError` for a row without a mark, or without a token after it.
         """
         begins = self._find_solutions(input_ids)
         places = torch.arange(input_ids.shape[1] - 1, device=input_ids.device)
@@ -89,17 +75,8 @@ def score_by_likelihood(model: Model, *, scale: float, mark: int, bias: float = 
     Its weights, and what `save_pretrained` writes, stay those of the language model.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]):
-            A causal language model; it is changed in place.
-        scale (`float`):
-            Factor of the mean log-probability, above 0.
-        mark (`int`):
-            Id of the token before a solution.
-        bias (`float`, defaults to 0):
-            Added to the score.
-
-    Returns:
-        The same model.
+        model: A causal language model; it is changed in place.
+        mark: Id of the token before a solution.
     """
     scoring: Any = model
     scoring.__class__ = _scoring_class(scoring.__class__)

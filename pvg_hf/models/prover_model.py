@@ -103,12 +103,7 @@ def _merges_exactly(module: nn.Module, model: PreTrainedModel | PeftModel) -> bo
 def load_causal_lm(
     source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
-    """
-    Load a causal language model without an adapter.
-
-    Raises:
-        ValueError: if its weights are not safetensors.
-    """
+    """Load a causal language model without an adapter. Raises `ValueError` if its weights are not safetensors."""
     check_weight_files(source)
     model = AutoModelForCausalLM.from_pretrained(
         source, revision=revision, dtype=dtype, **SAFELY, **quantization_arguments(quantization, dtype)

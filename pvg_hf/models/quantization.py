@@ -20,8 +20,7 @@ def check_quantization(quantization: str, device: torch.device) -> None:
     """
     Check that this machine supports the quantisation.
 
-    Raises:
-        ValueError: for weights in 4 bits, if bitsandbytes is missing or does not support the device.
+    Raises `ValueError` for weights in 4 bits, if bitsandbytes is missing or does not support the device.
     """
     if quantization == "none":
         return
@@ -39,12 +38,8 @@ def quantization_arguments(quantization: str, dtype: torch.dtype, *, kept: Seque
     Return the arguments of `from_pretrained` for a quantisation.
 
     Args:
-        quantization (`str`):
-            `none`, or `4bit`: NF4 with double quantisation, about 4.1 bits per weight.
-        dtype (`torch.dtype`):
-            Type in which a layer computes.
-        kept (`Sequence[str]`):
-            Modules that stay unquantised, such as a score head.
+        quantization: `none`, or `4bit`: NF4 with double quantisation, about 4.1 bits per weight.
+        kept: Modules that stay unquantised, such as a score head.
     """
     if quantization == "none":
         return {}

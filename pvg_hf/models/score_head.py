@@ -58,8 +58,7 @@ def set_padding(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokeniz
 
     transformers' heads read the last token of a row that is not this one, so a verifier keeps the one it was trained with.
 
-    Raises:
-        ValueError: if the tokenizer has neither.
+    Raises `ValueError` if the tokenizer has neither.
     """
     index = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     if index is None:
@@ -105,8 +104,7 @@ def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
     """
     Redraw the score head from normal(0, 0.02), seeded (Kirchner et al. 2024); biases become 0.
 
-    Raises:
-        ValueError: if `model` has no head.
+    Raises `ValueError` if `model` has no head.
     """
     layers = [layer for name in score_head_modules(model) for layer in _drawn_layers(model, name)]
     if not layers:
@@ -133,11 +131,8 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
     Refuse checkpoints with a trained head that would be lost by loading them with one logit.
 
     Args:
-        trust_remote_code (`bool`, defaults to `False`):
-            Whether the configuration may run code from the Hub.
-
-    Raises:
-        ValueError: for a sequence classifier with a number of labels other than one, and for a bare adapter.
+        trust_remote_code: Whether the configuration may run code from the Hub.
+    Raises `ValueError` for a sequence classifier with a number of labels other than one, and for a bare adapter.
     """
     if is_adapter(source):
         raise ValueError(
@@ -177,8 +172,7 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
     """
     Check that a model has a head with one logit.
 
-    Raises:
-        ValueError: if `model` has no head, or a number of logits other than one.
+    Raises `ValueError` if `model` has no head, or a number of logits other than one.
     """
     if not score_head_modules(model):
         raise ValueError(
@@ -193,8 +187,7 @@ def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel | PeftModel
     """
     Return a copy of `peft_config` that also trains and saves the whole head of `model`.
 
-    Raises:
-        ValueError: if this kind of adapter does not support it.
+    Raises `ValueError` if this kind of adapter does not support it.
     """
     if "modules_to_save" not in vars(peft_config):
         raise ValueError(

@@ -47,8 +47,7 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
     """
     Return `source` if it is a folder, else download it from the Hub, with weights as safetensors only.
 
-    Raises:
-        ValueError: if the Hub has no such model or cannot be reached.
+    Raises `ValueError` if the Hub has no such model or cannot be reached.
     """
     if Path(source).is_dir():
         return str(source)
@@ -63,14 +62,9 @@ def check_weight_files(source: str | Path, weights: str = "*.safetensors") -> No
     Check that the weights in a folder are intact safetensors.
 
     Args:
-        source (`str` or `Path`):
-            A folder. A Hub id passes, since its files are not known here.
-        weights (`str`, defaults to `"*.safetensors"`):
-            Pattern of the names of its weights.
-
-    Raises:
-        DamagedFileError: if one of them was cut short.
-        ValueError: if the folder has no such file, even if it has the weights as a pickle.
+        source: A folder. A Hub id passes, since its files are not known here.
+    Raises `DamagedFileError` if one of them was cut short.
+    Raises `ValueError` if the folder has no such file, even if it has the weights as a pickle.
     """
     folder = Path(source)
     for path in folder.glob(weights):
@@ -93,13 +87,10 @@ def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = No
     Choose the type of a model's weights.
 
     Args:
-        dtype (`str`):
-            `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
-        is_precise (`bool`):
-            Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16 would
-            round away most updates, and for scores, which in bfloat16 depend on the batch.
-        on_bfloat16 (`bool`, *optional*):
-            Whether a GPU computes in bfloat16; detected on this machine by default.
+        dtype: `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
+        is_precise: Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16
+            would round away most updates, and for scores, which in bfloat16 depend on the batch.
+        on_bfloat16: Whether a GPU computes in bfloat16; detected on this machine by default.
     """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
@@ -123,8 +114,7 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
     """
     Load the tokenizer of `source`, with a padding token.
 
-    Raises:
-        ValueError: if `source` has no tokenizer that can be loaded.
+    Raises `ValueError` if `source` has no tokenizer that can be loaded.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
@@ -149,11 +139,8 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     Load the configuration of an adapter, with the path of its base on this machine.
 
     Args:
-        player (`str`):
-            `prover` or `verifier`. It selects the packaged model if the base is the name of one.
-
-    Raises:
-        ValueError: if the base is a folder that does not exist, or was not published.
+        player: `prover` or `verifier`. It selects the packaged model if the base is the name of one.
+    Raises `ValueError` if the base is a folder that does not exist, or was not published.
     """
     config = PeftConfig.from_pretrained(str(folder))
     if config.base_model_name_or_path == NOT_PUBLISHED:
@@ -184,12 +171,8 @@ def name_base(model: torch.nn.Module, saved: Path, *, player: str, run: Path) ->
     stay unchanged. A base in 4 bits is also recorded.
 
     Args:
-        model (`torch.nn.Module`):
-            The trained model. Without an adapter, nothing is done.
-        saved (`Path`):
-            Folder of the run that contains, at any depth, the saved adapters.
-        player (`str`):
-            `prover` or `verifier`.
+        model: The trained model. Without an adapter, nothing is done.
+        saved: Folder of the run that contains, at any depth, the saved adapters.
     """
     if not isinstance(model, PeftModel):
         return

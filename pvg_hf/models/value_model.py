@@ -19,8 +19,8 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
 
     A saved critic keeps its head. Any other checkpoint, such as a language model or a verifier, gets a new head.
 
-    Raises:
-        ValueError: if the architecture has no token classifier or is not causal, or the weights are not safetensors.
+    Raises `ValueError` if the architecture has no token classifier or is not causal, or the weights are not
+        safetensors.
     """
     check_weight_files(source)
     settings = {"dtype": dtype, **SAFELY}
@@ -44,11 +44,8 @@ def value_model_on(body: PreTrainedModel) -> PreTrainedModel:
     The first advantages are then the returns of the solutions, without the noise of a randomly drawn head.
 
     Args:
-        body ([`~transformers.PreTrainedModel`]):
-            The decoder, such as `LlamaModel`. It becomes part of the critic.
-
-    Raises:
-        ValueError: if the architecture has no token classifier or is not causal.
+        body: The decoder, such as `LlamaModel`. It becomes part of the critic.
+    Raises `ValueError` if the architecture has no token classifier or is not causal.
     """
     _check_causal(body)
     config = copy.deepcopy(body.config)
@@ -67,8 +64,7 @@ def value_model_of_verifier(verifier: PreTrainedModel | PeftModel) -> PreTrained
     """
     Make a critic from a copy of a verifier's body, with its adapter merged, in float32.
 
-    Raises:
-        ValueError: if the verifier is in 4 bits, so that it cannot be trained in full.
+    Raises `ValueError` if the verifier is in 4 bits, so that it cannot be trained in full.
     """
     if is_quantized(verifier):
         raise ValueError(

@@ -80,8 +80,7 @@ def load_classifier(
 
     The head on a language model's checkpoint is drawn from torch's global generator.
 
-    Raises:
-        ValueError: if its weights are not safetensors.
+    Raises `ValueError` if its weights are not safetensors.
     """
     check_weight_files(source)
     with suppress_seqcls_warning():

@@ -13,10 +13,8 @@ class Ending:
     Distribution of a checker's results, for solutions with the same truth.
 
     Args:
-        accept, reject, abstain (`float`):
-            Shares that sum to 1.
-        num_calls, cost, duration_ms (`float`):
-            Means per solution. Only timeouts take time, as on the virtual clock.
+        accept, reject, abstain: Shares that sum to 1.
+        num_calls, cost, duration_ms: Means per solution. Only timeouts take time, as on the virtual clock.
     """
 
     accept: float

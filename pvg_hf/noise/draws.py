@@ -11,8 +11,7 @@ def solution_key(problem_id: str, solution: str) -> int:
     """
     Return the key of a solution for drawing its noise: equal texts of a problem have the same key.
 
-    Returns:
-        `int`: in [0, 2**63).
+    Returns: in [0, 2**63).
     """
     return derive_seed("solution", problem_id, solution)
 
@@ -25,11 +24,8 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
     same value flips.
 
     Args:
-        *moment (`object`):
-            When the label is drawn again, e.g. `("epoch", 1)`; empty if it is drawn once.
-
-    Returns:
-        `float`: uniform in [0, 1).
+        *moment: When the label is drawn again, e.g. `("epoch", 1)`; empty if it is drawn once.
+    Returns: uniform in [0, 1).
     """
     return derive_uniform(seed, "label", *moment, key)
 
@@ -53,9 +49,7 @@ def call_draws(seed: str) -> tuple[float, float]:
     """
     Return the draws of a checker's call, given its [`call_seed`].
 
-    Returns:
-        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout
-        lasts.
+    Returns: independent and uniform in [0, 1): which noise is injected, and how long a timeout lasts.
     """
     digest = blake2b(seed.encode(), digest_size=16).digest()
     which, how_long = int.from_bytes(digest[:8], "big") >> 11, int.from_bytes(digest[8:], "big") >> 11

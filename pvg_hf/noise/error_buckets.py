@@ -51,12 +51,8 @@ class ErrorBuckets:
         Draw the verdict on a solution.
 
         Args:
-            problem (`Mapping`):
-                The problem, with `problem_id`, `reference` and the columns that selectors name.
-            passed (`bool`):
-                The verdict without errors.
-            round_index (`int`, defaults to 0):
-                The round; verdicts are drawn again in each.
+            problem: The problem, with `problem_id`, `reference` and the columns that selectors name.
+            round_index: The round; verdicts are drawn again in each.
         """
         true_rate, false_rate = self.rates(problem, solution)
         key = solution_key(problem["problem_id"], solution)

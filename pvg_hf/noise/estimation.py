@@ -15,10 +15,8 @@ class NoiseEstimate:
     Estimated rates of wrong labels.
 
     Args:
-        rho0 ([`~pvg_hf.core.figure.Figure`]):
-            P(label 1 | truth 0); `n` is the number of items that it is estimated from.
-        rho1 ([`~pvg_hf.core.figure.Figure`]):
-            P(label 0 | truth 1).
+        rho0: P(label 1 | truth 0); `n` is the number of items that it is estimated from.
+        rho1: P(label 0 | truth 1).
     """
 
     rho0: Figure
@@ -38,14 +36,10 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
     other rates than all labels.
 
     Args:
-        labels (`ArrayLike` of shape `(num_items,)`):
-            Noisy labels, 0 or 1.
-        truths (`ArrayLike` of shape `(num_items,)`):
-            Clean labels, 0 or 1.
-
-    Raises:
-        ValueError: if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated
-            rates sum to 1 or more.
+        labels: shape `(num_items,)`. Noisy labels, 0 or 1.
+        truths: shape `(num_items,)`. Clean labels, 0 or 1.
+    Raises `ValueError` if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated
+        rates sum to 1 or more.
     """
     labels, truths = binary("labels", labels), binary("truths", truths)
     if labels.shape != truths.shape:
@@ -64,12 +58,7 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
 
 
 def binary(name: str, values: ArrayLike) -> np.ndarray:
-    """
-    Convert values to integers that are 0 or 1.
-
-    Raises:
-        ValueError: if a value is neither 0 nor 1.
-    """
+    """Convert values to integers that are 0 or 1."""
     values = np.asarray(values)
     neither = ~np.isin(values, (0, 1))
     if neither.any():

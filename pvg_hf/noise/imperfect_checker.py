@@ -276,12 +276,7 @@ def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int]
     """
     Recover outcomes from the events of their calls.
 
-    Args:
-        events (`Iterable[Mapping]`):
-            Events in the order in which they were written.
-
-    Returns:
-        `dict[tuple[int, int], CheckerOutcome]`: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
+    Returns: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
     """
     of_solution: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for event in events:

@@ -17,15 +17,9 @@ class NoiseRate:
     Observed and configured rate of one kind of injected noise.
 
     Args:
-        noise (`str`):
-            `timeout`, `spurious_fail` or `spurious_pass`.
-        tier (`str`), slice (`str`):
-            Tier and slice of the calls.
-        configured (`float`):
-            The configured rate, in [0, 1).
-        figure ([`Figure`]):
-            The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of them;
-            else those with the truth that the noise affects and a verdict in time.
+        noise: `timeout`, `spurious_fail` or `spurious_pass`.
+        figure: The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of
+            them; else those with the truth that the noise affects and a verdict in time.
     """
 
     noise: str
@@ -44,14 +38,7 @@ def noise_rates(counts: CallCounts, configured: Mapping[tuple[str, str], Tier]) 
     """
     Compute the observed rates of injected noise.
 
-    Args:
-        counts ([`~pvg_hf.noise.telemetry.CallCounts`]):
-            Counts of the calls.
-        configured (`Mapping[tuple[str, str], Tier]`):
-            Configuration by tier and slice.
-
-    Returns:
-        `list[NoiseRate]`: one element for each noise, tier and slice where it could be injected, sorted.
+    Returns: one element for each noise, tier and slice where it could be injected, sorted.
     """
     rates = []
     for place in sorted(counts.trials):

@@ -89,8 +89,7 @@ def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
     A checker judges, and may execute, text from a model, so it gets no tokens, keys or passwords.
 
     Args:
-        passed (`Sequence[str]`, *optional*):
-            Names of further variables; those that are set are included.
+        passed: Names of further variables; those that are set are included.
     """
     return {
         name: value

@@ -31,15 +31,10 @@ def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
     Read a symmetric rate or a pair of rates.
 
     Args:
-        rate_or_rates (`float` or `tuple[float, float]`):
-            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth
-            1).
-
-    Returns:
-        `tuple[float, float]`: `(rho0, rho1)`.
-
-    Raises:
-        ValueError: as for [`check_rates`], or if there are not two rates.
+        rate_or_rates: A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0
+            | truth 1).
+    Returns: `(rho0, rho1)`.
+    Raises `ValueError` as for [`check_rates`], or if there are not two rates.
     """
     rates = tuple(rate_or_rates) if isinstance(rate_or_rates, Sequence) else (rate_or_rates, rate_or_rates)
     if len(rates) != 2:

@@ -111,12 +111,8 @@ class Call(NamedTuple):
     One call of a checker, with the noise that was injected.
 
     Args:
-        code ([`~pvg_hf.core.roles.Outcome`]):
-            Outcome; `BUDGET_EXHAUSTED` for a call over budget, which was not made.
-        noise (`str`, *optional*):
-            Injected noise: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
-        duration_ms (`float`), cost (`float`):
-            Duration and cost of the call.
+        code: Outcome; `BUDGET_EXHAUSTED` for a call over budget, which was not made.
+        noise: Injected noise: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
     """
 
     tier: str
@@ -212,8 +208,7 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
     injects noise into every call into which a lower rate does.
 
     Args:
-        is_real (`bool`):
-            Whether the call lasts as long as the base checker took; else it lasts no time.
+        is_real: Whether the call lasts as long as the base checker took; else it lasts no time.
     """
     which, how_long = draws
     # A timeout is decided before the verdict: it affects correct and incorrect solutions equally.
@@ -345,8 +340,7 @@ def make_routes(config: CheckerConfig) -> Routes:
     """
     Make the routes that a recipe's section describes.
 
-    Raises:
-        ValueError: for rates that leave no information about the truth, an unknown tier, or a malformed condition.
+    Raises `ValueError` for rates that leave no information about the truth, an unknown tier, or a malformed condition.
     """
     tiers = _override_tiers(DEFAULT_TIERS, config.tiers)
     routing = Routing(

@@ -24,10 +24,7 @@ class Asked(NamedTuple):
     Subject of a checker's calls.
 
     Args:
-        problem_id (`str`), solution (`int`):
-            The problem, and the [`~pvg_hf.noise.draws.solution_key`].
-        round_index (`int`):
-            Round of the solution; -1 before the first round.
+        round_index: Round of the solution; -1 before the first round.
     """
 
     problem_id: str
@@ -42,12 +39,9 @@ def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed: s
     Format the event of a call as a line of JSON.
 
     Args:
-        asked ([`Asked`]), call ([`Call`]), verdict ([`Verdict`]):
-            The subject, the noisy result, and the verdict of the base checker.
-        attempt (`int`), seed (`str`):
-            See [`~pvg_hf.noise.draws.call_seed`].
-        is_late (`bool`):
-            Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible
+        asked, call, verdict: The subject, the noisy result, and the verdict of the base checker.
+        attempt, seed: See [`~pvg_hf.noise.draws.call_seed`].
+        is_late: Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible
             result.
     """
     event = {
@@ -77,8 +71,7 @@ def digest_events(events: Iterable[Mapping[str, Any]]) -> str:
 
     Durations are not included, since a real clock measures them.
 
-    Returns:
-        `str`: 64 hexadecimal digits.
+    Returns: 64 hexadecimal digits.
     """
     total = 0
     for event in events:
@@ -101,14 +94,12 @@ class CallCounts:
     trials.
 
     Args:
-        trials, injected (`Counter[tuple[str, str, str]]`):
-            By `(noise, tier, slice)`: calls into which this noise could be injected, and into which it was.
-        escalations, successes (`Counter[str]`):
-            By transition, e.g. `fast_noisy->balanced`: number of calls, and of those that accepted.
-        codes (`Counter[str]`):
-            Outcomes of the solutions, i.e. of the last call about each.
-        num_calls (`int`), cost (`float`), duration_ms (`float`):
-            Totals over all calls.
+        trials, injected: By `(noise, tier, slice)`: calls into which this noise could be injected, and into which it
+            was.
+        escalations, successes: By transition, e.g. `fast_noisy->balanced`: number of calls, and of those that
+            accepted.
+        codes: Outcomes of the solutions, i.e. of the last call about each.
+        num_calls, cost, duration_ms: Totals over all calls.
     """
 
     trials: Counter = field(default_factory=Counter)
@@ -144,8 +135,8 @@ def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
     Count the calls of an event log.
 
     Args:
-        events (`Iterable[Mapping]`):
-            Events of calls, in the order in which they were written: those about the same solution are consecutive.
+        events: Events of calls, in the order in which they were written: those about the same solution are
+            consecutive.
     """
     counts = CallCounts()
     known: set[tuple[Any, ...]] = set()

@@ -16,8 +16,7 @@ class Verdict(NamedTuple):
     Verdict of a base checker.
 
     Args:
-        passed (`bool`, *optional*):
-            Whether the solution is correct; `None` if the checker did not finish.
+        passed: Whether the solution is correct; `None` if the checker did not finish.
     """
 
     passed: bool | None
@@ -40,10 +39,6 @@ class FunctionChecker:
     A base checker that calls a function in this process.
 
     It cannot be stopped; use a [`~pvg_hf.noise.WorkerChecker`] for functions that may hang.
-
-    Args:
-        function (`Callable`):
-            Function `(problem, solution) -> bool`.
     """
 
     def __init__(self, function: Callable[[ProblemRow, str], bool]):

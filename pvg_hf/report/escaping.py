@@ -35,8 +35,7 @@ def show_text(text: str) -> Markup:
     code points.
 
     Args:
-        text (`str`):
-            Any text; `\\r\\n` counts as a line break.
+        text: Any text; `\\r\\n` counts as a line break.
     """
     # Windows line breaks are ordinary text; a lone carriage return is shown as a code point.
     text = text.replace("\r\n", "\n")

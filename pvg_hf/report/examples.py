@@ -22,14 +22,10 @@ class ExampleSolution:
     A solution as the report shows it.
 
     Args:
-        title (`str`), lines (`list[Line]`), answer (`str`):
-            Role and correctness, lines of the text, and the final answer.
-        score (`float`), percentile (`float`):
-            Score by the verifier of the round, and the percentage of the round's test solutions that score lower.
-        is_accepted (`bool`, *optional*):
-            Whether the score is above the threshold; `None` before the round is evaluated.
-        special ([`~pvg_hf.evaluation.solution_kinds.ShownText`], *optional*):
-            How a solution of a registered kind, such as a program, is shown instead.
+        score, percentile: Score by the verifier of the round, and the percentage of the round's test solutions that
+            score lower.
+        is_accepted: Whether the score is above the threshold; `None` before the round is evaluated.
+        special: How a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -60,9 +56,8 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
 
     Args:
-        num_examples (`int`):
-            Maximum number of examples. There are fewer if the round has too few problems with a sneaky mistake or
-            with a positive margin.
+        num_examples: Maximum number of examples. There are fewer if the round has too few problems with a sneaky
+            mistake or with a positive margin.
     """
     if data.solutions is None:
         return []
@@ -119,12 +114,9 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
     Split a solution into lines and annotate the line of its first flaw.
 
     Args:
-        solution (`str`):
-            The text. Leading and trailing blank lines do not count as steps.
-        step (`float`, *optional*):
-            Index of the flawed line, from 0; null if no flaw is known.
-        kind (`str`, *optional*):
-            Kind of the flaw, e.g. `wrong_operation`.
+        solution: The text. Leading and trailing blank lines do not count as steps.
+        step: Index of the flawed line, from 0; null if no flaw is known.
+        kind: Kind of the flaw, e.g. `wrong_operation`.
     """
     lines = [Line(text) for text in solution.strip().split("\n")]
     if step is not None and not pd.isna(step) and int(step) < len(lines):

@@ -51,11 +51,8 @@ class Pilot:
     Solutions of the base prover to a few problems, one in each role.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe of the game.
-        rows (`list[dict]`):
-            The solutions: `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if the task has
-            them `strict_answer`, `lenient_answer` and `lenient_correct`.
+        rows: The solutions: `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if
+            the task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
     """
 
     recipe: Recipe
@@ -228,8 +225,7 @@ class Pilot:
         """
         Check that the game can begin.
 
-        Raises:
-            ValueError: if it cannot work; the message says why and what to change.
+        Raises `ValueError` if it cannot work; the message says why and what to change.
         """
         stops = self.stops()
         if stops:

@@ -34,13 +34,7 @@ MAX_COLUMNS = 8
 
 @dataclass(frozen=True)
 class TableCell:
-    """
-    A figure in a table.
-
-    Args:
-        value (`str`), interval (`str`), n (`str`):
-            Formatted texts; `interval` and `n` may be empty.
-    """
+    """A figure in a table."""
 
     value: str
     interval: str = ""
@@ -53,14 +47,7 @@ class Table:
     A table with one heading per row and per column.
 
     Args:
-        headers (`list[str]`):
-            Column headings, including the first column's.
-        rows (`list[tuple[str, list[TableCell]]]`):
-            Heading and cells of each row.
-        terms (`dict[str, str]`, *optional*):
-            Explanations of headings, shown below the table.
-        title (`str`, *optional*):
-            Heading of the table.
+        terms: Explanations of headings, shown below the table.
     """
 
     headers: list[str]
@@ -194,12 +181,8 @@ def figures_table(keys: Sequence[str], rows: Iterable[tuple[str, Reader]], *, na
     Columns without any figure, and rows without any, are left out.
 
     Args:
-        keys (`Sequence[str]`):
-            Key of each column, after `round/`.
-        rows (`Iterable[tuple[str, Callable]]`):
-            Heading of each row, and what returns its figures by their keys; `None` for one that it does not have.
-        names_role (`bool`, *optional*, defaults to `True`):
-            Whether headings name the role, which ends the keys.
+        keys: Key of each column, after `round/`.
+        rows: Heading of each row, and what returns its figures by their keys; `None` for one that it does not have.
     """
     found = [(heading, [read(key) for key in keys]) for heading, read in rows]
     found = [(heading, figures) for heading, figures in found if any(figure is not None for figure in figures)]
@@ -424,10 +407,8 @@ def scoring_counts_table(run: RunData, name: str) -> Table:
     Counts of scoring problems by round and phase.
 
     Args:
-        run ([`~pvg_hf.run.read.RunData`]):
-            A run.
-        name (`str`):
-            `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: evaluations without a readable score.
+        name: `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: evaluations without a readable
+            score.
     """
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])

@@ -29,14 +29,10 @@ class ScoredSolutions:
     A checked batch of `num_groups * group_size` solutions. Each tensor has shape `(num_solutions,)`.
 
     Args:
-        scores (`torch.Tensor`):
-            Verifier scores V, unbounded and finite; float32 or float64.
-        aligned (`torch.Tensor`):
-            True if a solution plays its role (see [`role_aligned`]).
-        answered (`torch.Tensor`):
-            True if a final answer could be read.
-        group_size (`int`):
-            Each `group_size` consecutive solutions have the same problem and role.
+        scores: Verifier scores V, unbounded and finite; float32 or float64.
+        aligned: True if a solution plays its role (see [`role_aligned`]).
+        answered: True if a final answer could be read.
+        group_size: Each `group_size` consecutive solutions have the same problem and role.
     """
 
     scores: torch.Tensor
@@ -57,23 +53,13 @@ def read_solutions(
     Check the arguments of a reward.
 
     Args:
-        scores (`torch.Tensor` of shape `(num_solutions,)`):
-            Verifier scores V, unbounded. Half precision is converted to float32.
-        correct (`torch.Tensor` of shape `(num_solutions,)`):
-            Whether the final answer is correct; bool, or 0 and 1.
-        sneaky (`torch.Tensor` of shape `(num_solutions,)`):
-            True for the sneaky role, False for the helpful one; constant within a group.
-        group_size (`int`):
-            Number of consecutive solutions in a group; divides `num_solutions`.
-        answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            False for a solution without a final answer; all are answered by default.
-
-    Returns:
-        [`ScoredSolutions`].
-
-    Raises:
-        ValueError: if the shapes differ, `group_size` does not divide the batch, a score is not finite, a flag is
-            neither 0 nor 1, or a group mixes the roles.
+        scores: shape `(num_solutions,)`. Verifier scores V, unbounded. Half precision is converted to float32.
+        correct: shape `(num_solutions,)`. Whether the final answer is correct; bool, or 0 and 1.
+        sneaky: shape `(num_solutions,)`. True for the sneaky role, False for the helpful one; constant within a group.
+        group_size: Number of consecutive solutions in a group; divides `num_solutions`.
+        answered: shape `(num_solutions,)`. False for a solution without a final answer; all are answered by default.
+    Raises `ValueError` if the shapes differ, `group_size` does not divide the batch, a score is not finite, a flag is
+        neither 0 nor 1, or a group mixes the roles.
     """
     scores = read_scores(scores)
     _check_group_size(group_size, len(scores))
@@ -108,8 +94,7 @@ def read_scores(scores: torch.Tensor) -> torch.Tensor:
     """
     Check verifier scores, and convert half precision to float32.
 
-    Raises:
-        ValueError: if `scores` is not of shape `(num_solutions,)`, or a score is not finite.
+    Raises `ValueError` if `scores` is not of shape `(num_solutions,)`, or a score is not finite.
     """
     if scores.ndim != 1:
         raise ValueError(f"`scores` has shape {tuple(scores.shape)}; it must be (num_solutions,).")
@@ -123,8 +108,7 @@ def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Te
     """
     Check that there is one flag per score, and convert the flags to bool.
 
-    Raises:
-        ValueError: if there is not one flag per score, or a flag is neither 0 nor 1.
+    Raises `ValueError` if there is not one flag per score, or a flag is neither 0 nor 1.
     """
     if flags.shape != scores.shape:
         raise ValueError(
@@ -142,16 +126,10 @@ def check_rewards(rewards: object, scores: torch.Tensor, what: str) -> None:
     Check the result of a reward function.
 
     Args:
-        rewards (`object`):
-            The result; it should be a floating point tensor with the shape of `scores`. NaN means that a solution has
-            no reward.
-        scores (`torch.Tensor` of shape `(num_solutions,)`):
-            The scores that the function was called with.
-        what (`str`):
-            Name of the reward in messages, e.g. ``The reward `my_rewards:margin` ``.
-
-    Raises:
-        ExtensionError: if it is not a tensor, has another shape or type, or contains an infinite value.
+        rewards: The result; it should be a floating point tensor with the shape of `scores`. NaN means that a solution
+            has no reward.
+        scores: shape `(num_solutions,)`. The scores that the function was called with.
+    Raises `ExtensionError` if it is not a tensor, has another shape or type, or contains an infinite value.
     """
     if not isinstance(rewards, torch.Tensor):
         raise ExtensionError(

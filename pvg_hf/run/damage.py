@@ -29,8 +29,7 @@ def check_finished_phases(recipe: Recipe, folder: RunFolder) -> None:
     """
     Check the folders of all finished phases.
 
-    Raises:
-        DamagedFileError: if a file is damaged or missing; the message names it and says what to do.
+    Raises `DamagedFileError` if a file is damaged or missing; the message names it and says what to do.
     """
     for damage in find_damage(recipe, folder).values():
         raise damage
@@ -43,14 +42,7 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
     Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the weights
     of earlier rounds may be deleted.
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe of the run.
-        folder ([`RunFolder`]):
-            The run's folder.
-
-    Returns:
-        `dict[PhaseKey, DamagedFileError]`: the damaged phases in order, with the first damage of each.
+    Returns: the damaged phases in order, with the first damage of each.
     """
     finished = finished_phases(recipe, folder)
     to_come = set(schedule(recipe)).difference(finished)

@@ -33,14 +33,10 @@ class Job:
     A part of a larger work.
 
     Args:
-        name (`str`):
-            Its name in log and errors; different for each job.
-        run (`Callable[[], str | None]`):
-            Does the job, and may return a few words about the result for the log. It must be picklable to run in another process.
-        is_done (`Callable[[], bool]`):
-            Whether the result exists; the job is then skipped.
-        needs (`tuple[str, ...]`):
-            Names of the jobs that must be done before.
+        name: Its name in log and errors; different for each job.
+        run: Does the job, and may return a few words about the result for the log. It must be picklable to run in
+            another process.
+        is_done: Whether the result exists; the job is then skipped.
     """
 
     name: str
@@ -51,13 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """
-    Folder of a command that runs jobs: its recipe, the results of the jobs, and what is made of them.
-
-    Args:
-        root (`Path`):
-            `OUTPUT_DIR/NAME`.
-    """
+    """Folder of a command that runs jobs: its recipe, the results of the jobs, and what is made of them."""
 
     root: Path
 
@@ -88,10 +78,7 @@ class JobsFailedError(RuntimeError):
     Some jobs failed, or their worker was killed. The results of the others are kept.
 
     Args:
-        failed (`dict[str, Exception]`):
-            The error of each of them, by name. A job that needs a failed one has its error.
-        num_jobs (`int`):
-            Number of all jobs.
+        failed: The error of each of them, by name. A job that needs a failed one has its error.
     """
 
     def __init__(self, failed: dict[str, Exception], num_jobs: int):
@@ -118,13 +105,10 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
     Run all jobs that are not done, each after those that it needs, and log the outcome of each with the time that is left.
 
     Args:
-        executor ([`~concurrent.futures.Executor`], *optional*):
-            Runs them, as many at a time as it can; it is not shut down. Its processes must share this machine's files.
-        num_workers (`int`, defaults to `1`):
-            Without an executor: number of processes, which share the cores. With 1, jobs run in this process.
-
-    Raises:
-        JobsFailedError: if jobs failed, after all others are done; or at once if a worker was killed.
+        executor: Runs them, as many at a time as it can; it is not shut down. Its processes must share this machine's
+            files.
+        num_workers: Without an executor: number of processes, which share the cores. With 1, jobs run in this process.
+    Raises `JobsFailedError` if jobs failed, after all others are done; or at once if a worker was killed.
     """
     done = {job.name for job in jobs if job.is_done()}
     waiting = [job for job in jobs if job.name not in done]
@@ -182,12 +166,9 @@ def load_executor(name: str) -> Executor:
     Call a user's function that returns an executor, such as that of a cluster.
 
     Args:
-        name (`str`):
-            `package.module:Name` of a function without required arguments. What is submitted is picklable; it
-            reads and writes the run's folder, which the executor's processes must share.
-
-    Raises:
-        ValueError: if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
+        name: `package.module:Name` of a function without required arguments. What is submitted is picklable; it reads
+            and writes the run's folder, which the executor's processes must share.
+    Raises `ValueError` if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
     """
     executor = load_function(name, "executor", "() -> concurrent.futures.Executor")()
     if not isinstance(executor, Executor):
@@ -227,13 +208,7 @@ def _local_executor(num_workers: int) -> Iterator[Executor]:
 
 
 def begin_worker(num_threads: int) -> None:
-    """
-    Set up a worker process: it logs only warnings, leaves Ctrl-C to its parent, and ends with its parent.
-
-    Args:
-        num_threads (`int`):
-            Number of threads for torch.
-    """
+    """Set up a worker process: it logs only warnings, leaves Ctrl-C to its parent, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a game installs its own handler while it is played
     threading.Thread(target=_end_with_parent, daemon=True).start()
     set_up_logging()

@@ -23,22 +23,9 @@ class Judgement:
     Result of one evaluation of one round.
 
     Args:
-        name (`str`):
-            Name of the evaluation.
-        title (`str`):
-            Heading of its table in the report.
-        terms (`dict[str, str]`):
-            Explanations of the figures' names, for the report.
-        figures (`dict[str, Figure]`):
-            The figures, by keys such as `64` or `accepted/src`.
-        settings (`dict[str, Any]`):
-            Settings that it was computed with.
-        seconds (`float`):
-            Duration over all starts.
-        folder (`Path`, *optional*):
-            Folder with further files, such as tables; `None` before the result is written.
-        inputs (`str`, *optional*):
-            Hash of the other results that it has read, if any.
+        figures: The figures, by keys such as `64` or `accepted/src`.
+        folder: Folder with further files, such as tables; `None` before the result is written.
+        inputs: Hash of the other results that it has read, if any.
     """
 
     name: str
@@ -63,12 +50,7 @@ class Judgement:
 
     @classmethod
     def read(cls, folder: Path) -> "Judgement":
-        """
-        Read a result from its folder.
-
-        Raises:
-            DamagedFileError: if its file is missing or damaged.
-        """
+        """Read a result from its folder."""
         path = folder / JUDGEMENT
         values = read_json(path)
         try:

@@ -121,13 +121,7 @@ RESULT_FILES = {
 
 @dataclass(frozen=True)
 class RunFolder:
-    """
-    Paths of a run.
-
-    Args:
-        root (`Path`):
-            `runs/NAME`.
-    """
+    """Paths of a run."""
 
     root: Path
 
@@ -141,8 +135,7 @@ class RunFolder:
         """
         The folder of an existing run.
 
-        Raises:
-            ValueError: if `root` has no `recipe.yaml`; the message lists the runs that are there.
+        Raises `ValueError` if `root` has no `recipe.yaml`; the message lists the runs that are there.
         """
         folder = cls(root)
         if folder.recipe.is_file():
@@ -220,16 +213,10 @@ class RunFolder:
         Folder of a trained player.
 
         Args:
-            name (`str`):
-                `prover` or `verifier`.
-            round_index (`int`, *optional*):
-                The round; by default the last one that trained this player.
-            checkpoint (`str`, *optional*):
-                Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate adapter. The default
-                is `last`, or `helpful` with separate adapters.
-
-        Raises:
-            ValueError: if there is no such player; the message lists the available ones.
+            round_index: The round; by default the last one that trained this player.
+            checkpoint: Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate
+                adapter. The default is `last`, or `helpful` with separate adapters.
+        Raises `ValueError` if there is no such player; the message lists the available ones.
         """
         rounds = self.rounds(name)
         if round_index is None:
@@ -268,9 +255,6 @@ class RunFolder:
     def training_pools(self, round_index: int) -> list[Path]:
         """
         Parquet files that the verifier of `round_index` learns from: the base prover's and every earlier round's.
-
-        Raises:
-            ValueError: if one of them is missing.
         """
         files = [self.pool(BASE_ROUND) / pool_file(Role.BASE)]
         files += [self.pool(k) / pool_file(role) for k in range(round_index) for role in GAME_ROLES]
@@ -319,23 +303,13 @@ class RunFolder:
         write_json(self.environment, values)
 
     def read_pilot(self) -> dict[str, Any]:
-        """
-        Settings and rows of the pilot (`settings`, `rows`); empty if there was none.
-
-        Raises:
-            DamagedFileError: if the file is damaged.
-        """
+        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none."""
         if not self.pilot.exists():
             return {}
         return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
 
     def read_recipe(self) -> Recipe:
-        """
-        Load the recipe that the run was started with.
-
-        Raises:
-            DamagedFileError: if the file is damaged.
-        """
+        """Load the recipe that the run was started with."""
         return load_kept_recipe(self.recipe)
 
     def write_recipe(self, recipe: Recipe) -> None:
@@ -354,10 +328,7 @@ class PhaseKey:
     Identifies a phase of a game by its name and its round.
 
     Args:
-        name (`str`):
-            `warmup`, `bootstrap`, or one of `ROUND_PHASES`.
-        round_index (`int`, *optional*):
-            The round, from 0; `None` for the phases before the first round.
+        round_index: The round, from 0; `None` for the phases before the first round.
     """
 
     name: str
@@ -404,8 +375,7 @@ def choose_phases(recipe: Recipe, name: str | None, round_index: int | None) -> 
     """
     List the phases to play: all of them, or the one with a name and a round.
 
-    Raises:
-        ValueError: if there is no such phase; the message suggests one.
+    Raises `ValueError` if there is no such phase; the message suggests one.
     """
     phases = schedule(recipe)
     if name is None:

@@ -20,10 +20,7 @@ class RunLock:
     The lock of a run's folder, as [`locked`] holds it.
 
     Args:
-        file (`Path`, *optional*):
-            The file `.lock`, which names its holder; `None` for a process that holds none.
-        holder (`str`):
-            Its contents.
+        file: The file `.lock`, which names its holder; `None` for a process that holds none.
     """
 
     def __init__(self, file: Path | None = None, holder: str = ""):
@@ -56,16 +53,9 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     dies. Only the main process takes the lock, and none does on Windows.
 
     Args:
-        root (`Path`):
-            The folder.
-        is_main (`bool`):
-            Whether this is the main process.
-        user (`str`, *optional*, defaults to `"The run in {root} is being played"`):
-            Start of the error message, which says what the other process does.
-
-    Raises:
-        ValueError: if another process holds the lock, or the folder cannot be created; in place of any error in the block
-            once the folder is gone.
+        user: Start of the error message, which says what the other process does.
+    Raises `ValueError` if another process holds the lock, or the folder cannot be created; in place of any error in the
+        block once the folder is gone.
     """
     if not is_main or sys.platform == "win32":
         yield RunLock()

@@ -25,25 +25,15 @@ class PhaseRecord:
     Record of a phase, stored in its folder.
 
     Args:
-        num_processes (`int`):
-            Number of processes that play the phase together.
-        seconds (`float`):
-            Duration of the phase over all its starts, except a running one.
-        running_since (`float`, *optional*):
-            Unix time of the last start; `None` if that start has ended, with or without success.
-        summary (`str`):
-            One-line result of a finished phase.
-        task_use (`dict[str, float]`, *optional*):
-            What the task's own processes did in the last start, if it has any (see [`~pvg_hf.tasks.Task.take_use`]).
-        ended (`float`, *optional*):
-            Unix time at which the last start ended; `None` while it runs.
-        alerts (`list[dict]`):
-            Alerts of a finished phase, each with `time`, `kind` and `message`. They are published with the phase, unlike the event
-            log.
-        split (`dict[str, dict[str, float]]`):
-            What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]).
-        peak_flops (`float`, *optional*):
-            Peak rate of the main process's GPU in floating-point operations per second; `None` without a known GPU.
+        seconds: Duration of the phase over all its starts, except a running one.
+        running_since: Unix time of the last start; `None` if that start has ended, with or without success.
+        task_use: What the task's own processes did in the last start, if it has any (see
+            [`~pvg_hf.tasks.Task.take_use`]).
+        alerts: Alerts of a finished phase, each with `time`, `kind` and `message`. They are published with the phase,
+            unlike the event log.
+        split: What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]).
+        peak_flops: Peak rate of the main process's GPU in floating-point operations per second; `None` without a known
+            GPU.
     """
 
     num_processes: int
@@ -58,12 +48,7 @@ class PhaseRecord:
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
-    """
-    Read the record in the folder of a finished or unfinished phase; `None` if there is none.
-
-    Raises:
-        DamagedFileError: if it is damaged.
-    """
+    """Read the record in the folder of a finished or unfinished phase; `None` if there is none."""
     file = folder / PHASE_RECORD
     if not file.exists():
         return None

@@ -35,21 +35,16 @@ class RoundData:
     Results of a round so far.
 
     Args:
-        steps (`pd.DataFrame`):
-            Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`; empty before this phase.
-        figures (`dict[str, Figure]`):
-            Return value of `evaluate_round`, keys without the prefix `round/`; empty before the evaluation.
-        problems (`pd.DataFrame`, *optional*):
-            Return value of `problem_table`.
-        solutions (`pd.DataFrame`, *optional*):
-            Test solutions of both roles; `None` before they are minted.
-        counts (`Counter[str]`, *optional*):
-            Counts of the finished phases: used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs
-            that were cut when they were scored (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
-        evaluations (`pd.DataFrame`, *optional*):
-            Evaluations of test proofs by a generative verifier (`kind: score`).
-        pool_scores (`pd.DataFrame`, *optional*):
-            Scores of test solutions by the verifiers of several rounds; `None` before the evaluation.
+        steps: Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`; empty before this
+            phase.
+        figures: Return value of `evaluate_round`, keys without the prefix `round/`; empty before the evaluation.
+        problems: Return value of `problem_table`.
+        solutions: Test solutions of both roles; `None` before they are minted.
+        counts: Counts of the finished phases: used and left-out solutions of the pairs (`pairs/...`,
+            `heldout_pairs/...`), inputs that were cut when they were scored (`PHASE/num_cut`), and evaluations without
+            a score (`PHASE/num_unreadable`).
+        evaluations: Evaluations of test proofs by a generative verifier (`kind: score`).
+        pool_scores: Scores of test solutions by the verifiers of several rounds; `None` before the evaluation.
     """
 
     round_index: int
@@ -75,25 +70,13 @@ class RunData:
     Contents of a run's folder.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]), recipe_text (`str`):
-            The resolved recipe, parsed and as text.
-        environment (`dict[str, Any]`):
-            `run.json`: versions, git revision, machine, threads, seed.
-        events (`list[dict]`):
-            `events.jsonl`.
-        rounds (`list[RoundData]`):
-            All rounds that have started.
-        call_summaries (`list[dict]`):
-            `checks.json` of all finished phases with a checker, in order.
-        false_positives (`list[dict]`):
-            `false-positives.json` of all finished prover phases, by round.
-        judgements (`list[Judgement]`):
-            Results of the evaluations that followed the rounds.
-        pilot (`list[dict]`):
-            Solutions of the pilot before the game; empty if there was none.
-        num_lost_events (`int`):
-            Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
-            finished phases without an event.
+        environment: `run.json`: versions, git revision, machine, threads, seed.
+        events: `events.jsonl`.
+        call_summaries: `checks.json` of all finished phases with a checker, in order.
+        false_positives: `false-positives.json` of all finished prover phases, by round.
+        pilot: Solutions of the pilot before the game; empty if there was none.
+        num_lost_events: Number of unreadable lines of `events.jsonl` (the last one may be half-written right now),
+            plus the number of finished phases without an event.
     """
 
     recipe: Recipe
@@ -142,14 +125,8 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
     Read a run folder, finished or not.
 
     Args:
-        run_folder (`Path`):
-            `runs/NAME`.
-        solution_columns (`Sequence[str]`, *optional*):
-            Columns of the solutions to read, as far as the pool has them; all by default, including texts.
-
-    Raises:
-        ValueError: if there is no `recipe.yaml`.
-        DamagedFileError: if a file is damaged.
+        solution_columns: Columns of the solutions to read, as far as the pool has them; all by default, including
+            texts.
     """
     folder = RunFolder.find(run_folder)
     finished, metrics = _load_lists(folder)
@@ -206,12 +183,7 @@ def _load_round(
 
 
 def load_figures(folder: RunFolder, rounds: Iterable[int]) -> list[RoundData]:
-    """
-    Read rounds with their figures alone; those that are not evaluated are left out.
-
-    Raises:
-        DamagedFileError: if a file is damaged.
-    """
+    """Read rounds with their figures alone; those that are not evaluated are left out."""
     found = [RoundData(index, figures=_load_figures(folder.evaluation(index) / FIGURES)) for index in rounds]
     return [data for data in found if data.figures]
 

@@ -41,8 +41,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", 
     """
     Check that an existing run in the folder can be resumed, and update its derived files.
 
-    Raises:
-        ValueError: if it cannot be resumed; the folder is then unchanged.
+    Raises `ValueError` if it cannot be resumed; the folder is then unchanged.
     """
     check_same_recipe(folder, recipe)
     check_finished_phases(recipe, folder)
@@ -58,8 +57,7 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
     """
     Check that a run may be resumed with a recipe.
 
-    Raises:
-        ValueError: if the run in `folder` was started with another recipe, or its recipe cannot be read.
+    Raises `ValueError` if the run in `folder` was started with another recipe, or its recipe cannot be read.
     """
     if folder.recipe.exists():
         stored = folder.read_recipe()
@@ -89,13 +87,8 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     Add the rounds that a run was extended by to its recipe, so that the overrides need not be repeated.
 
     Args:
-        recipe ([`Recipe`]):
-            The recipe with all overrides applied.
-        overrides (`Sequence[str]`):
-            The overrides. If one of them sets `num_rounds`, nothing is added.
-
-    Returns:
-        [`Recipe`]: the recipe, with the larger `num_rounds` of the run's folder and the overrides of the added rounds.
+        recipe: The recipe with all overrides applied.
+        overrides: The overrides. If one of them sets `num_rounds`, nothing is added.
     """
     folder = RunFolder.of(recipe)
     if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
@@ -113,15 +106,10 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     Check that two recipes differ only in what may change during a run. Rounds may be added.
 
     Args:
-        stored ([`Recipe`]):
-            Recipe that the run was started with. Local paths that publishing removed from it may have any value now.
-        recipe ([`Recipe`]):
-            Recipe to resume with.
-        num_begun (`int`):
-            Number of rounds that have started; later rounds may have other overrides.
-
-    Raises:
-        ValueError: if the recipes differ in anything else; the message lists all differences.
+        stored: Recipe that the run was started with. Local paths that publishing removed from it may have any value
+            now.
+        num_begun: Number of rounds that have started; later rounds may have other overrides.
+    Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
     """
     changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
     lines = [
@@ -155,8 +143,7 @@ def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProble
     The recipe does not show a change of the task's data or code, such as the second version of the arithmetic world.
     Evaluations need the solutions alone, and may be made in any case.
 
-    Raises:
-        ValueError: if the base prover solved a test problem that the task no longer has, or has with another text.
+    Raises `ValueError` if the base prover solved a test problem that the task no longer has, or has with another text.
     """
     from pvg_hf.data.pool import iterate_pool  # late: loading `datasets` takes a second
 
@@ -176,12 +163,7 @@ def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProble
 
 
 def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:
-    """
-    Check that an unfinished training phase is resumed by as many processes as started it.
-
-    Raises:
-        ValueError: if the number differs.
-    """
+    """Check that an unfinished training phase is resumed by as many processes as started it."""
     for key in begun_phases(recipe, folder):
         partial = partial_of(key.target(folder))
         record = read_record(partial)
@@ -262,17 +244,8 @@ def check_same_settings(
     Check that a command other than a game may resume with its settings.
 
     Args:
-        what (`str`):
-            What was started, e.g. "The sweep `levels`".
-        before (`dict[str, Any]`), now (`dict[str, Any]`):
-            The recipes as nested mappings.
-        free (`Collection[str]`):
-            Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
-        advice (`str`, *optional*):
-            A sentence on what may differ.
-
-    Raises:
-        ValueError: if other keys differ; the message lists them all.
+        what: What was started, e.g. "The sweep `levels`".
+    Raises `ValueError` if other keys differ; the message lists them all.
     """
     lines = [
         f"- `{key}`: {old!r} before, {new!r} now"

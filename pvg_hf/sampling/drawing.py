@@ -109,18 +109,12 @@ def draw_solutions(
     Draw completions by inverse transform sampling. Rows of the same prompt share its forward pass.
 
     Args:
-        owners (`torch.Tensor` of shape `(rows,)`):
-            Index of each row's prompt.
-        uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
-            Uniform random numbers in [0, 1), one per token.
-        warpers ([`~transformers.LogitsProcessorList`]):
-            Functions of the tokens so far and the logits, such as a temperature, that give the logits to draw from.
-        end_ids (`torch.Tensor`):
-            Tokens that end a completion.
-
-    Returns:
-        `tuple[list[list[int]], list[list[float]]]`: the tokens of each row up to its end token, or `max_new_tokens` of
-        them, and their log-probabilities.
+        owners: shape `(rows,)`. Index of each row's prompt.
+        uniforms: shape `(rows, max_new_tokens)`. Uniform random numbers in [0, 1), one per token.
+        warpers: Functions of the tokens so far and the logits, such as a temperature, that give the logits to draw
+            from.
+        end_ids: Tokens that end a completion.
+    Returns: the tokens of each row up to its end token, or `max_new_tokens` of them, and their log-probabilities.
     """
     device, max_new_tokens = model.device, uniforms.shape[1]
     owners, uniforms = owners.to(device), uniforms.to(device)
@@ -199,14 +193,10 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     Draw tokens by inverting the cumulative distribution.
 
     Args:
-        logits (`torch.Tensor` of shape `(rows, vocabulary)`):
-            Unnormalised log-probabilities, in float32.
-        uniforms (`torch.Tensor` of shape `(rows,)`):
-            Uniform random numbers in [0, 1).
-
-    Returns:
-        `torch.Tensor` of shape `(rows,)`: the first token with a cumulative probability above the uniform number. A
-        token of probability 0 is never drawn.
+        logits: shape `(rows, vocabulary)`. Unnormalised log-probabilities, in float32.
+        uniforms: shape `(rows,)`. Uniform random numbers in [0, 1).
+    Returns: shape `(rows,)`; the first token with a cumulative probability above the uniform number. A token of
+        probability 0 is never drawn.
     """
     if logits.shape[-1] <= EXACT_VOCABULARY:
         cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
@@ -240,8 +230,7 @@ def make_warpers(
     """
     Return transformers' functions of the logits for these settings, in the order in which `generate` applies them.
 
-    Raises:
-        ValueError: for a setting outside its range.
+    Raises `ValueError` for a setting outside its range.
     """
     warpers = LogitsProcessorList()
     if repetition_penalty != 1.0:

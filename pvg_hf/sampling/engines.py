@@ -85,13 +85,7 @@ logger = logging.getLogger(__name__)
 
 
 class EngineChoice(NamedTuple):
-    """
-    What samples solutions, and why.
-
-    Args:
-        name (`str`):
-            A value of `prover.generation` other than `auto`.
-    """
+    """What samples solutions, and why."""
 
     name: str
     reason: str
@@ -102,10 +96,8 @@ def choose_generation(wanted: str, device: torch.device, *, vllm_obstacle: str |
     Choose an engine for `prover.generation`.
 
     Args:
-        wanted (`str`):
-            The recipe's `prover.generation`; everything but `auto` is kept.
-        vllm_obstacle (`str`, *optional*):
-            Why vLLM cannot be used for this prover, apart from a missing GPU or package.
+        wanted: The recipe's `prover.generation`; everything but `auto` is kept.
+        vllm_obstacle: Why vLLM cannot be used for this prover, apart from a missing GPU or package.
     """
     if wanted != "auto":
         return EngineChoice(wanted, "the recipe names it")

@@ -56,10 +56,8 @@ class UniformDraw(LogitsProcessor):
     `generate` with `do_sample=False` then takes this token, so that a row's draws depend on its own numbers only.
 
     Args:
-        uniforms (`torch.Tensor` of shape `(rows, steps)`):
-            Uniform random numbers in [0, 1) of the next steps.
-        width (`int`):
-            Number of tokens of the padded prompts.
+        uniforms: shape `(rows, steps)`. Uniform random numbers in [0, 1) of the next steps.
+        width: Number of tokens of the padded prompts.
     """
 
     def __init__(self, uniforms: torch.Tensor, width: int):
@@ -79,14 +77,10 @@ class ShareEnded(StoppingCriteria):
     Ends a call when a share of its rows has ended, by an end token or by their maximum length.
 
     Args:
-        share (`float`):
-            In (0, 1].
-        room (`torch.Tensor` of shape `(rows,)`):
-            Number of tokens that each row may still have.
-        end_ids (`torch.Tensor`):
-            Tokens that end a row.
-        width (`int`):
-            Number of tokens of the padded prompts.
+        share: In (0, 1].
+        room: shape `(rows,)`. Number of tokens that each row may still have.
+        end_ids: Tokens that end a row.
+        width: Number of tokens of the padded prompts.
     """
 
     def __init__(self, share: float, room: torch.Tensor, end_ids: torch.Tensor, width: int):
@@ -118,8 +112,7 @@ class StaticSampler(Sampler):
     If the model cannot be compiled, [`Sampler`]'s loop samples instead.
 
     Args:
-        leaves_room (`bool`, defaults to `False`):
-            Whether a model is trained while the sampler exists, so that the cache may take less memory.
+        leaves_room: Whether a model is trained while the sampler exists, so that the cache may take less memory.
     """
 
     # Enough that rows which have ended are replaced. Memory decides how many of them are sampled at once.

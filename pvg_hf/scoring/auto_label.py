@@ -57,23 +57,15 @@ def label_proofs(
     never replaced.
 
     Args:
-        dataset ([`~datasets.Dataset`]):
-            Dataset with `problem`, `proof` and `score`, which is null if unknown.
-        evaluate (`Callable`):
-            `(problems, proofs, num_analyses) -> samples`, such as [`GenerativeVerifier.evaluate`].
-        check (`Callable`):
-            `(problems, proofs, analyses, num_checks) -> qualities`, such as [`GenerativeVerifier.check_analyses`] of a
-            meta-verifier.
-        made_by (`Mapping[str, Any]`, *optional*):
-            Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder with
-            evidence from other settings is an error.
-
-    Returns:
-        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's
-        order. The source is `given` (in the dataset), `human` (from the review file), `auto`, or null.
-
-    Raises:
-        ValueError: for a dataset without the columns, an unreadable review file, or a folder with other settings.
+        dataset: Dataset with `problem`, `proof` and `score`, which is null if unknown.
+        evaluate: `(problems, proofs, num_analyses) -> samples`, such as [`GenerativeVerifier.evaluate`].
+        check: `(problems, proofs, analyses, num_checks) -> qualities`, such as [`GenerativeVerifier.check_analyses`]
+            of a meta-verifier.
+        made_by: Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder
+            with evidence from other settings is an error.
+    Returns: [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the
+        dataset's order. The source is `given` (in the dataset), `human` (from the review file), `auto`, or null.
+    Raises `ValueError` for a dataset without the columns, an unreadable review file, or a folder with other settings.
     """
     check_proofs(dataset)
     folder = Path(folder)
@@ -134,14 +126,9 @@ def read_labels(
     Undecided proofs are omitted.
 
     Args:
-        sources (`Collection[str]`, defaults to all):
-            Which labels to return: `given`, `human`, `auto`.
-
-    Returns:
-        `dict[tuple[str, str], float]`: the score of each (problem, proof) pair.
-
-    Raises:
-        ValueError: if there are no labels, or the review file is unreadable.
+        sources: Which labels to return: `given`, `human`, `auto`.
+    Returns: the score of each (problem, proof) pair.
+    Raises `ValueError` if there are no labels, or the review file is unreadable.
     """
     path, people = Path(folder) / LABEL_LOG, read_review(Path(folder) / REVIEW)
     if not path.exists():

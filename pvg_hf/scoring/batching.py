@@ -29,13 +29,7 @@ Result = TypeVar("Result")
 
 
 class TokenBudget:
-    """
-    Runs a function over batches with a limited number of tokens; the limit is halved when memory runs out.
-
-    Args:
-        tokens (`int`):
-            Maximum of rows times the longest row of a batch.
-    """
+    """Runs a function over batches with a limited number of tokens; the limit is halved when memory runs out."""
 
     def __init__(self, tokens: int):
         self.tokens = tokens
@@ -47,17 +41,9 @@ class TokenBudget:
         Run `forward` over all rows in batches.
 
         Args:
-            lengths (`Sequence[int]`):
-                Lengths of the rows, in tokens.
-            forward (`Callable[[list[int]], Result]`):
-                Function of the indices of a batch.
-
-        Yields:
-            `tuple[list[int], Result]`: the indices of each batch of rows of similar length, and the result of
-            `forward`.
-
-        Raises:
-            torch.OutOfMemoryError: if a single row does not fit.
+            forward: Function of the indices of a batch.
+        Yields: the indices of each batch of rows of similar length, and the result of `forward`.
+        Raises `torch.OutOfMemoryError` if a single row does not fit.
         """
         order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
         ascending, start = [lengths[index] for index in order], 0
@@ -106,12 +92,9 @@ def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> i
     `tokens_per_batch`.
 
     Args:
-        lengths (`Sequence[int]`):
-            Lengths of all rows, in ascending order.
-        start (`int`):
-            Index of the first row. A single row that is longer than the limit forms its own batch.
-        tokens_per_batch (`int`):
-            Maximum number of tokens of a batch.
+        lengths: Lengths of all rows, in ascending order.
+        start: Index of the first row. A single row that is longer than the limit forms its own batch.
+        tokens_per_batch: Maximum number of tokens of a batch.
     """
     end = start + 1
     while end < len(lengths) and (end + 1 - start) * lengths[end] <= tokens_per_batch:
@@ -125,10 +108,7 @@ class Group:
     Inputs with a common prefix.
 
     Args:
-        num_shared (`int`):
-            Length of the prefix, in tokens.
-        members (`list[int]`):
-            Indices of the inputs, at least two.
+        members: Indices of the inputs, at least two.
     """
 
     num_shared: int
@@ -140,13 +120,8 @@ def group_by_beginning(inputs: Sequence[list[int]], problems: Sequence[str]) -> 
     Group inputs of the same problem that share a prefix.
 
     Args:
-        inputs (`Sequence[list[int]]`):
-            Token ids of each input.
-        problems (`Sequence[str]`):
-            Problem of each input; inputs of different problems are not compared.
-
-    Returns:
-        `tuple[list[Group], list[int]]`: groups, and the indices of the inputs with too short a common prefix.
+        problems: Problem of each input; inputs of different problems are not compared.
+    Returns: groups, and the indices of the inputs with too short a common prefix.
     """
     by_problem: dict[str, list[int]] = defaultdict(list)
     for index, problem in enumerate(problems):
@@ -172,8 +147,7 @@ def check_texts(problems: Sequence[str], solutions: Sequence[str]) -> None:
     """
     Check that problems and solutions are two lists of equal length.
 
-    Raises:
-        ValueError: for a text instead of a list of texts, or lists of different lengths.
+    Raises `ValueError` for a text instead of a list of texts, or lists of different lengths.
     """
     for name, texts in (("problems", problems), ("solutions", solutions)):
         if isinstance(texts, str):

@@ -29,14 +29,10 @@ class CausalJudge:
     the mean log-probability of the solution's tokens after the problem, i.e. minus the logarithm of the perplexity.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]):
-            A causal language model. It is set to evaluation mode, and its gradients are switched off.
-        question (`str`, *optional*):
-            Jinja template over `problem` and `solution`.
-        verdicts (`tuple[str, str]`, *optional*):
-            Continuations of the question that accept and reject a solution.
-        tokens_per_batch (`int`, *optional*):
-            Tokens per forward pass, including padding.
+        model: A causal language model. It is set to evaluation mode, and its gradients are switched off.
+        question: Jinja template over `problem` and `solution`.
+        verdicts: Continuations of the question that accept and reject a solution.
+        tokens_per_batch: Tokens per forward pass, including padding.
     """
 
     def __init__(
@@ -64,12 +60,7 @@ class CausalJudge:
         """
         Score solutions.
 
-        Args:
-            problems (`list[str]`), solutions (`list[str]`):
-                Lists of texts of equal length.
-
-        Returns:
-            `list[float]`: a score per solution, in the same order; higher means more likely to be correct.
+        Returns: a score per solution, in the same order; higher means more likely to be correct.
         """
         check_texts(problems, solutions)
         if self.question is None:

@@ -21,13 +21,7 @@ Path = tuple[int, ...]  # token ids after the beginning of a box
 
 @dataclass(frozen=True)
 class Box:
-    """
-    An evaluation and the position of its box.
-
-    Args:
-        before (`str`):
-            The prompt and the evaluation up to the opening brace of its box.
-    """
+    """An evaluation and the position of its box."""
 
     before: str
     whole: str
@@ -44,13 +38,7 @@ class _Row:
 
 
 class BoxReader:
-    """
-    Computes expected scores of boxes.
-
-    Args:
-        temperature (`float`):
-            Sampling temperature of the evaluations.
-    """
+    """Computes expected scores of boxes."""
 
     def __init__(self, model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerBase, temperature: float):
         self._model, self._tokenizer, self._temperature = model, tokenizer, temperature
@@ -63,10 +51,9 @@ class BoxReader:
         """
         Compute the expected score of each box.
 
-        Returns:
-            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that the model
-            writes it and closes the box. All tokenisations count, and also closing tokens that contain further text.
-            Any other content counts as 0, like an unreadable box.
+        Returns: for each box the sum over 0, 0.5 and 1 of the score times the probability that the model writes it and
+            closes the box. All tokenisations count, and also closing tokens that contain further text. Any other
+            content counts as 0, like an unreadable box.
         """
         rows = [row for index, box in enumerate(boxes) for row in self._rows(index, box)]
         scores = [0.0] * len(boxes)

@@ -24,13 +24,10 @@ class Reader:
     Scores token ids with a classifier, in batches.
 
     Args:
-        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            A sequence classifier with one logit. Rows are padded on the right with the padding token of its configuration,
-            by which a head finds their last tokens.
-        budget ([`TokenBudget`]):
-            Number of tokens per forward pass.
-        shares_beginnings (`bool`, defaults to `True`):
-            Whether to compute the common prefix of a problem's inputs once, if the architecture allows it.
+        model: A sequence classifier with one logit. Rows are padded on the right with the padding token of its
+            configuration, by which a head finds their last tokens.
+        shares_beginnings: Whether to compute the common prefix of a problem's inputs once, if the architecture allows
+            it.
     """
 
     def __init__(self, model: PreTrainedModel | PeftModel, budget: TokenBudget, *, shares_beginnings: bool = True):
@@ -41,18 +38,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, inputs: Sequence[list[int]], problems: Sequence[str]) -> list[float]:
-        """
-        Score the inputs.
-
-        Args:
-            inputs (`Sequence[list[int]]`):
-                Token ids of each input.
-            problems (`Sequence[str]`):
-                Problem of each input.
-
-        Returns:
-            `list[float]`: one score per input, in the same order.
-        """
+        """Score the inputs."""
         everything = list(range(len(inputs)))
         groups, alone = group_by_beginning(inputs, problems) if self.shares_beginnings else ([], everything)
         scores: dict[int, float] = {}
@@ -98,10 +84,7 @@ class Beginnings:
     Prefixes of several inputs, computed once and cached.
 
     Args:
-        reader ([`Reader`]):
-            The reader with the model.
-        rows (`list[list[int]]`):
-            Token ids of each prefix.
+        rows: Token ids of each prefix.
     """
 
     def __init__(self, reader: Reader, rows: list[list[int]]):

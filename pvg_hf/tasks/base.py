@@ -82,10 +82,8 @@ def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
     Return the outcome of a graded solution, by the first rule that applies.
 
     Args:
-        grade ([`Grade`]):
-            The task's grade of the text.
-        is_truncated (`bool`):
-            Whether the text was truncated at the prover's length limit.
+        grade: The task's grade of the text.
+        is_truncated: Whether the text was truncated at the prover's length limit.
     """
     if is_truncated:
         return Outcome.TRUNCATED
@@ -110,17 +108,8 @@ def call_grader(
     """
     Grade a solution with code that may be the user's, and check the result.
 
-    Args:
-        grader (`Callable`):
-            Function `(problem, solution) -> Grade`.
-        name (`str`, defaults to `"The grader"`):
-            Name of the grader in messages.
-        detail (`Iterable[str]`, *optional*):
-            Keys that `Grade.detail` must have.
-
-    Raises:
-        ExtensionError: if the grader raises any error or does not return a consistent [`Grade`]. The message has the
-            problem's id and the beginning of the solution.
+    Raises `ExtensionError` if the grader raises any error or does not return a consistent [`Grade`]. The message has
+        the problem's id and the beginning of the solution.
     """
     asked = f"{name}, asked about the problem `{problem.get('problem_id')}` and the solution {solution[:SHOWN]!r},"
     with running(asked):
@@ -144,8 +133,7 @@ class TolerantGrader:
     failure is logged.
 
     Args:
-        grader (`Callable`):
-            Function `(problem, solution) -> Grade`, which several threads may call at the same time.
+        grader: Function `(problem, solution) -> Grade`, which several threads may call at the same time.
     """
 
     def __init__(self, grader: Grader, *, name: str = "The grader", detail: Iterable[str] = ()):
@@ -159,15 +147,8 @@ class TolerantGrader:
         """
         Grade solutions.
 
-        Args:
-            asked (`Sequence[tuple[Mapping, str]]`):
-                Problem and solution of each.
-            num_threads (`int`, defaults to 1):
-                Number of threads that call the grader at the same time.
-
-        Raises:
-            ExtensionError: if it has failed on more than `MAX_FAILED_SHARE` of the solutions since [`take_counts`], and on more
-                than `MAX_FAILED`.
+        Raises `ExtensionError` if it has failed on more than `MAX_FAILED_SHARE` of the solutions since [`take_counts`],
+            and on more than `MAX_FAILED`.
         """
         grades = call_in_threads(self._grade, asked, num_threads)
         errors = [grade.detail[FAILURE] for grade in grades if FAILURE in grade.detail]
@@ -237,12 +218,7 @@ Split = Literal["train", "test"]
 
 
 def check_split(split: str) -> None:
-    """
-    Check the name of a split.
-
-    Raises:
-        ValueError: if `split` is neither `train` nor `test`.
-    """
+    """Check the name of a split."""
     if split not in get_args(Split):
         raise ValueError(f"Unknown split {split!r}; allowed: {', '.join(f'`{name}`' for name in get_args(Split))}.")
 
@@ -400,9 +376,8 @@ def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
     """
     Grade a solution with its task.
 
-    Raises:
-        ExtensionError: if the task's `grade` raises any error, or does not return a [`Grade`] with the task's
-            `detail_columns`.
+    Raises `ExtensionError` if the task's `grade` raises any error, or does not return a [`Grade`] with the task's
+        `detail_columns`.
     """
     return call_grader(task.grade, problem, solution, name=f"The task `{task.name}`", detail=task.detail_columns)
 
@@ -411,12 +386,7 @@ def grade_solutions(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Gr
     """
     Grade several solutions with their task, as many at a time as the task allows. Those on which it fails abstain.
 
-    Args:
-        asked (`Sequence[tuple[Mapping, str]]`):
-            Problem and solution of each.
-
-    Raises:
-        ExtensionError: if the task fails on too many of them (see [`~pvg_hf.tasks.base.TolerantGrader`]).
+    Raises `ExtensionError` if the task fails on too many of them (see [`~pvg_hf.tasks.base.TolerantGrader`]).
     """
     return task.tolerant_grader(asked, task.grades_at_once)
 
@@ -425,12 +395,9 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
     """
     Load the problems of a split and check their columns.
 
-    Returns:
-        [`~datasets.Dataset`], or `None` for a task without a test split.
-
-    Raises:
-        ValueError: if the task does not return a dataset, a column is missing, or values do not fit a column's type.
-            Errors that the task raises with this type pass unchanged.
+    Returns: [`~datasets.Dataset`], or `None` for a task without a test split.
+    Raises `ValueError` if the task does not return a dataset, a column is missing, or values do not fit a column's
+        type. Errors that the task raises with this type pass unchanged.
     """
     what = f"`problems({split!r})` of the task `{task.name}`"
     with running(what, passes=(ValueError,)):
@@ -469,8 +436,7 @@ def check_values(values: Sequence[object], feature: Value, what: str) -> None:
     """
     Check that values can be stored as `feature`, as in a pool.
 
-    Raises:
-        ExtensionError: with `what` and both types in the message.
+    Raises `ExtensionError` with `what` and both types in the message.
     """
     # Arrow's own conversion decides what fits, since it will write the pool.
     kind = Features({"column": feature}).arrow_schema.field("column").type

@@ -27,17 +27,10 @@ def draw_problems(
     Draw the problems of a split. No text occurs twice in it, or in both splits.
 
     Args:
-        split (`str`):
-            `train` or `test`. The test problems do not depend on the number of training problems.
-        draw (`Callable`):
-            Function from a generator to a problem without an id: `problem`, `reference` and the task's own columns.
-
-    Returns:
-        [`~datasets.Dataset`]: the problems, with a `problem_id` that has the task, the seed, the split, the position
-        and a hash of the text.
-
-    Raises:
-        ValueError: for an unknown split, or if `draw` finds fewer different problems.
+        split: `train` or `test`. The test problems do not depend on the number of training problems.
+    Returns: [`~datasets.Dataset`]: the problems, with a `problem_id` that has the task, the seed, the split, the
+        position and a hash of the text.
+    Raises `ValueError` for an unknown split, or if `draw` finds fewer different problems.
     """
     check_split(split)
     rows = _draw_distinct(draw, derive_rng(seed, name, "test"), num_problems["test"], excluded=set())

@@ -61,18 +61,12 @@ class Gsm8kTask(Task):
     The GSM8K task, with problems from a local folder or from the Hub.
 
     Args:
-        path (`str`, *optional*):
-            A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By
+        path: A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By
             default the dataset comes from the Hub.
-        hub_id (`str`, defaults to `"openai/gsm8k"`):
-            The dataset repository; its config `main` is used.
-        answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):
-            The reading of the final answer that decides (docs/grading.md).
-        num_train (`int`, *optional*), num_test (`int`, *optional*):
-            Use only the first problems of a split, at least 1; all by default.
-
-    Raises:
-        ValueError: for a setting outside its range.
+        hub_id: The dataset repository; its config `main` is used.
+        answer_format: The reading of the final answer that decides (docs/grading.md).
+        num_train, num_test: Use only the first problems of a split, at least 1; all by default.
+    Raises `ValueError` for a setting outside its range.
     """
 
     name = "gsm8k"

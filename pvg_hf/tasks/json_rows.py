@@ -11,16 +11,10 @@ def iterate_json_rows(file: Path, advice: str = "") -> Iterator[tuple[str, dict[
     Read the objects of a JSON Lines file one by one. Empty lines are passed over.
 
     Args:
-        file (`Path`):
-            The file, as for [`parse_json_row`]. Only `\\n` ends a line: JSON texts may hold other line breaks, such as U+2028.
-        advice (`str`, *optional*):
-            Sentence that is added to the error if the file cannot be read.
-
-    Yields:
-        `tuple[str, dict]`: the file and the line in words, for messages, and the object.
-
-    Raises:
-        ValueError: if the file cannot be read, or a line is no object.
+        file: The file, as for [`parse_json_row`]. Only `\\n` ends a line: JSON texts may hold other line breaks, such
+            as U+2028.
+    Yields: the file and the line in words, for messages, and the object.
+    Raises `ValueError` if the file cannot be read, or a line is no object.
     """
     try:
         with file.open("rb") as lines:
@@ -43,8 +37,7 @@ def parse_json_row(line: bytes) -> dict[str, Any]:
     """
     Parse a line of a JSON Lines file: an object in UTF-8, with or without a byte order mark.
 
-    Raises:
-        ValueError: if it is something else; the message continues a sentence about the line.
+    Raises `ValueError` if it is something else; the message continues a sentence about the line.
     """
     try:
         # Decoded first: json would guess UTF-16 for single lines of a file that is no UTF-8.

@@ -52,8 +52,7 @@ def find_task_class(name: str) -> type[Task]:
     """
     Return the class of a task without constructing it.
 
-    Raises:
-        ValueError: for an unknown name, or an object that is not a task class.
+    Raises `ValueError` for an unknown name, or an object that is not a task class.
     """
     if ":" not in name and name not in TASKS:
         raise ValueError(

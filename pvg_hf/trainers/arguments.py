@@ -32,14 +32,7 @@ class TrainerRun:
     Inputs of a trainer's arguments that are not in the recipe.
 
     Args:
-        output (`Path`):
-            Folder of its checkpoints.
-        hardware ([`Hardware`]):
-            Device and number of processes of the training.
-        seed (`int`, defaults to 0):
-            Seed of the training.
-        show_progress (`bool`, defaults to `False`):
-            Whether to show a progress bar.
+        hardware: Device and number of processes of the training.
     """
 
     output: Path
@@ -55,16 +48,9 @@ def verifier_arguments(
     Return the arguments for training a verifier on pairs.
 
     Args:
-        recipe ([`Recipe`]):
-            The recipe with the round's overrides applied.
-        run ([`TrainerRun`]):
-            Inputs that are not in the recipe.
-        label_rates (`tuple[float, float]`):
-            `(rho0, rho1)` at which labels flip.
-        assumed_rates (`tuple[float, float]`):
-            `(rho0, rho1)` that the correction assumes.
-        noise_seed (`int`, defaults to 0):
-            Seed of labels that are drawn during training.
+        label_rates: `(rho0, rho1)` at which labels flip.
+        assumed_rates: `(rho0, rho1)` that the correction assumes.
+        noise_seed: Seed of labels that are drawn during training.
     """
     settings = verifier_settings(
         recipe, run, label_rates=label_rates, assumed_rates=assumed_rates, noise_seed=noise_seed
@@ -145,16 +131,7 @@ def prover_arguments(
     Return the arguments for training a prover.
 
     Args:
-        recipe ([`Recipe`]):
-            The recipe with the round's overrides applied.
-        run ([`TrainerRun`]):
-            Inputs that are not in the recipe.
-        assumed_rates (`tuple[float, float]`, defaults to `(0.0, 0.0)`):
-            `(rho0, rho1)` that the reward's correction assumes.
-        temperature (`float`, *optional*):
-            Sampling temperature; the recipe's by default.
-        threshold (`float`, *optional*):
-            Score above which the round's verifier accepts.
+        assumed_rates: `(rho0, rho1)` that the reward's correction assumes.
     """
     settings = prover_settings(recipe, run, assumed_rates)
     settings["acceptance_threshold"] = threshold

@@ -43,29 +43,21 @@ class PairReport:
     Counts from building pairs.
 
     Args:
-        num_problems (`int`):
-            Problems with at least one pair.
-        dropped (`dict[str, int]`):
-            Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of
+        dropped: Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of
             weight 0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
-        failed (`dict[str, int]`):
-            Solutions dropped as `failed`, by outcome code.
-        correct (`dict[str, int]`), incorrect (`dict[str, int]`):
-            Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
-        unused (`dict[str, int]`):
-            Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by the
-            first reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the reference
-            is the correct side of all pairs of the problem), `not_chosen` (the problem has more candidates than
-            slots). Together with `dropped`, `correct` and `incorrect` (without references), they sum to
+        failed: Solutions dropped as `failed`, by outcome code.
+        correct, incorrect: Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
+        unused: Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by
+            the first reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the
+            reference is the correct side of all pairs of the problem), `not_chosen` (the problem has more candidates
+            than slots). Together with `dropped`, `correct` and `incorrect` (without references), they sum to
             `num_solutions`.
-        short (`dict[str, int]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+        short: Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
             `<source>/too_few_solutions` if solutions are chosen regardless of their labels.
-        refilled (`dict[str, int]`):
-            Number of such slots that each source filled in place of another one.
-        without_pair (`dict[str, int]`):
-            Problems of the pool without a pair: `no_correct`, `no_incorrect`, neither (`no_solution`), or solutions of
-            a single text with both labels (`one_text`); for pairs of any labels, `one_text` or `no_solution`.
+        refilled: Number of such slots that each source filled in place of another one.
+        without_pair: Problems of the pool without a pair: `no_correct`, `no_incorrect`, neither (`no_solution`), or
+            solutions of a single text with both labels (`one_text`); for pairs of any labels, `one_text` or
+            `no_solution`.
     """
 
     num_pairs: int
@@ -179,9 +171,8 @@ class RowTexts:
     Any text can be read in any order, while memory does not grow with the texts.
 
     Args:
-        rows (`Mapping[str, np.ndarray]`):
-            The rows wanted for each text column, as positions in the stream of the files; they must not be null there.
-            Repeated rows are stored once, and a column without wanted rows is not read.
+        rows: The rows wanted for each text column, as positions in the stream of the files; they must not be null
+            there. Repeated rows are stored once, and a column without wanted rows is not read.
     """
 
     def __init__(self, pool_paths: PathLike | Sequence[PathLike], rows: Mapping[str, np.ndarray]):
@@ -451,8 +442,7 @@ def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> Non
     """
     Check the settings of [`build_pairs`] that determine which pairs are formed.
 
-    Raises:
-        ValueError: for a setting outside its range, or settings that contradict each other.
+    Raises `ValueError` for a setting outside its range, or settings that contradict each other.
     """
     check_option(DataConfig, "pairs", pairs)
     check_option(DataConfig, "pair_share", pair_share)
@@ -473,8 +463,7 @@ def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: s
 
     Pairs for evaluation always consist of a correct and an incorrect solution, whatever the recipe trains on.
 
-    Raises:
-        ValueError: if no pair can be built.
+    Raises `ValueError` if no pair can be built.
     """
     data = recipe.data
     choice: dict[str, Any] = {"pairs": data.pairs, "pair_share": data.pair_share} if part == "verifier" else {}

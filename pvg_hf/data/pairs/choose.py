@@ -44,17 +44,11 @@ class Candidates:
     The solutions that can be used in pairs, and counts of the others.
 
     Args:
-        rows (`np.ndarray` of shape `(num_candidates,)` and type `CANDIDATE`):
-            Sorted by problem, round, role and sample. The texts that a source (the base prover or a round) wrote for a
-            problem are distinct up to surrounding white space; several sources may have written the same one.
-        problem_ids (`list[str]`):
-            Sorted ids of all problems that were read, including those without a candidate.
-        num_solutions (`int`):
-            Number of solutions read in the requested parts.
-        dropped (`Counter[str]`):
-            Number of those that are no candidates, by the first reason that applies.
-        failed (`Counter[str]`):
-            Number of those dropped as `failed`, by outcome code.
+        rows: shape `(num_candidates,)`. Sorted by problem, round, role and sample. The texts that a source (the base
+            prover or a round) wrote for a problem are distinct up to surrounding white space; several sources may have
+            written the same one.
+        problem_ids: Sorted ids of all problems that were read, including those without a candidate.
+        dropped: Number of those that are no candidates, by the first reason that applies.
     """
 
     rows: np.ndarray
@@ -75,10 +69,8 @@ def read_candidates(
     Read the candidates of a pool in one streamed pass.
 
     Args:
-        parts (`Collection[str]`):
-            Parts of the split to read; solutions of other parts are not counted.
-        rounds (`Collection[int]`):
-            Rounds to read; solutions of others are counted as dropped.
+        parts: Parts of the split to read; solutions of other parts are not counted.
+        rounds: Rounds to read; solutions of others are counted as dropped.
     """
     result = Candidates(np.empty(0, CANDIDATE), [])
     codes: dict[str, int] = {}
@@ -194,13 +186,11 @@ class SelectedSolutions:
     The solutions selected for a verifier.
 
     Args:
-        chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates, sorted by problem, then label (if labels count), then at random.
-        short (`Counter[str]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+        chosen: shape `(num_chosen,)`. Indices of candidates, sorted by problem, then label (if labels count), then at
+            random.
+        short: Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
             `<source>/too_few_solutions` if labels do not count.
-        refilled (`Counter[str]`):
-            Number of such slots that each source filled in place of another one.
+        refilled: Number of such slots that each source filled in place of another one.
     """
 
     chosen: np.ndarray
@@ -229,18 +219,12 @@ def choose_solutions(
     others of the same problem and label fill the slot, with texts that are not chosen yet.
 
     Args:
-        candidates ([`~pvg_hf.data.pairs.choose.Candidates`]):
-            Candidates of the sources with a weight above 0, and no others.
-        weights (`Mapping[int, float]`):
-            See [`~pvg_hf.data.mixture.mixture_weights`].
-        solutions_per_problem (`int`):
-            At least 2. If it is odd, a draw assigns the odd slot to one of the labels.
-        seed (`int`), round_index (`int`):
-            The recipe's seed and the verifier's round; together with the problem they seed every draw.
-        num_references (`int`, defaults to 0):
-            Number of slots for correct solutions to leave free for references.
-        by_label (`bool`, defaults to `True`):
-            Whether labels count. Selecting by noisy labels changes the share of wrong labels among the selected.
+        candidates: Candidates of the sources with a weight above 0, and no others.
+        weights: See [`~pvg_hf.data.mixture.mixture_weights`].
+        solutions_per_problem: At least 2. If it is odd, a draw assigns the odd slot to one of the labels.
+        seed, round_index: The recipe's seed and the verifier's round; together with the problem they seed every draw.
+        num_references: Number of slots for correct solutions to leave free for references.
+        by_label: Whether labels count. Selecting by noisy labels changes the share of wrong labels among the selected.
     """
     rows = candidates.rows
     sources = [source for source in sorted(weights) if weights[source] > 0]
@@ -379,15 +363,11 @@ class Matches:
     Pairs of solutions as indices.
 
     Args:
-        problem (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the problem.
-        correct (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled correct, or -1 for the problem's reference; in a tie, the earlier
-            candidate.
-        incorrect (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled incorrect; in a tie, the later candidate.
-        without_pair (`dict[str, int]`):
-            Number of problems without a pair, by what is missing.
+        problem: shape `(num_pairs,)`. Index of the problem.
+        correct: shape `(num_pairs,)`. Index of the candidate labelled correct, or -1 for the problem's reference; in a
+            tie, the earlier candidate.
+        incorrect: shape `(num_pairs,)`. Index of the candidate labelled incorrect; in a tie, the later candidate.
+        without_pair: Number of problems without a pair, by what is missing.
     """
 
     problem: np.ndarray
@@ -408,10 +388,8 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     one text with itself, which two sources wrote and whose noisy labels differ, is left out.
 
     Args:
-        chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates, sorted by problem, then label.
-        has_reference (`bool`):
-            Whether each problem's reference is an additional correct solution, the first in turn.
+        chosen: shape `(num_chosen,)`. Indices of candidates, sorted by problem, then label.
+        has_reference: Whether each problem's reference is an additional correct solution, the first in turn.
     """
     num_problems = len(candidates.problem_ids)
     rows = candidates.rows[chosen]
@@ -452,12 +430,9 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     are left out: they have no gradient.
 
     Args:
-        chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates.
-        share (`float`):
-            Probability that a pair is kept, in (0, 1].
-        seed (`int`), round_index (`int`):
-            The recipe's seed and the verifier's round, from which the draws are derived.
+        chosen: shape `(num_chosen,)`. Indices of candidates.
+        share: Probability that a pair is kept, in (0, 1].
+        seed, round_index: The recipe's seed and the verifier's round, from which the draws are derived.
     """
     chosen = np.sort(chosen)  # sorted by problem, then round, role and sample
     problems, sizes = np.unique(candidates.rows["problem"][chosen], return_counts=True)

@@ -28,12 +28,10 @@ def spill_dataset(
     Collect batches to a dataset without holding more than `max_bytes` of them in memory.
 
     Args:
-        schema (`pa.Schema`):
-            The schema, with the features in its metadata (as in `Features.arrow_schema`).
-        max_bytes (`int`, defaults to 64 MiB):
-            A larger dataset is memory-mapped from an Arrow file in the system's temporary folder (`TMPDIR`). The file
-            is removed when the process ends or, if the process is killed, by the next process that needs such a file.
-            No other cache file is written.
+        schema: The schema, with the features in its metadata (as in `Features.arrow_schema`).
+        max_bytes: A larger dataset is memory-mapped from an Arrow file in the system's temporary folder (`TMPDIR`).
+            The file is removed when the process ends or, if the process is killed, by the next process that needs such
+            a file. No other cache file is written.
     """
     batches = iter(batches)
     held: list[pa.RecordBatch] = []

@@ -29,12 +29,8 @@ class Candidate:
     A solution written to the problem.
 
     Args:
-        solution (`str`):
-            Text of the solution.
-        answer (`str`, *optional*):
-            Final answer; `None` if there is none, or the text was cut at the length limit.
-        score (`float`):
-            Score by the verifier.
+        answer: Final answer; `None` if there is none, or the text was cut at the length limit.
+        score: Score by the verifier.
     """
 
     solution: str
@@ -48,18 +44,13 @@ class Reply:
     Reply to a problem.
 
     Args:
-        candidates (`list[Candidate]`):
-            All candidates: the chosen one first, then by score, those without an answer last.
-        rule (`str`):
-            Rule that chose the answer, one of [`~pvg_hf.evaluation.selective.ANSWER_RULES`].
-        votes (`int`):
-            Number of candidates with the chosen answer.
-        probability (`float`, *optional*):
-            Probability that the first candidate is correct, in (0, 1); `None` if it is unknown or no candidate has an answer.
-        why_unknown (`str`, *optional*):
-            Reason why the probability is unknown, as a sentence.
-        abstains (`bool`):
-            Whether the answer is withheld, because its probability is below the threshold or unknown.
+        candidates: All candidates: the chosen one first, then by score, those without an answer last.
+        rule: Rule that chose the answer, one of [`~pvg_hf.evaluation.selective.ANSWER_RULES`].
+        votes: Number of candidates with the chosen answer.
+        probability: Probability that the first candidate is correct, in (0, 1); `None` if it is unknown or no
+            candidate has an answer.
+        why_unknown: Reason why the probability is unknown, as a sentence.
+        abstains: Whether the answer is withheld, because its probability is below the threshold or unknown.
     """
 
     candidates: list[Candidate]

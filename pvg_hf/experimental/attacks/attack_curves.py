@@ -64,8 +64,7 @@ def draw_attacks(found: Sequence[Judgement]) -> Figure:
     Draw attacks, with the attackers of all runs on the verifiers of one round in one colour.
 
     Args:
-        found (`Sequence[Judgement]`):
-            Attacks of one or several runs, as [`attack_judgements`] returns them.
+        found: Attacks of one or several runs, as [`attack_judgements`] returns them.
     """
     curves, outcomes = read_attacks(found, ATTACK_CURVES), read_attacks(found, ATTACK_OUTCOMES)
     rounds = sorted(outcomes["round"].unique())

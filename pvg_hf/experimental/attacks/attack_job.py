@@ -25,21 +25,12 @@ def run_attacks(
     Run all attacks on several verifiers, or resume them. Finished attacks are not played again.
 
     Args:
-        verifiers (`Sequence[AttackedVerifier]`):
-            The verifiers, with different rounds.
-        settings ([`~pvg_hf.config.sections.AttackSettings`]):
-            Rewards, algorithms, seeds and cap.
-        root (`Path`):
-            Folder of the attacks.
-        num_workers (`int`, *optional*), executor ([`~concurrent.futures.Executor`], *optional*):
-            Processes that train the attackers: see [`~pvg_hf.run.jobs.run_jobs`] and [`~pvg_hf.run.jobs.default_workers`].
-
-    Returns:
-        `dict[int, list[AttackResult]]`: the results of each verifier, by its round.
-
-    Raises:
-        RecipeError: if a reward or an algorithm does not fit a recipe; nothing is trained then.
-        JobsFailedError: if attacks failed or a worker was killed; the results of the others are kept.
+        verifiers: The verifiers, with different rounds.
+        num_workers, executor: Processes that train the attackers: see [`~pvg_hf.run.jobs.run_jobs`] and
+            [`~pvg_hf.run.jobs.default_workers`].
+    Returns: the results of each verifier, by its round.
+    Raises `RecipeError` if a reward or an algorithm does not fit a recipe; nothing is trained then.
+    Raises `JobsFailedError` if attacks failed or a worker was killed; the results of the others are kept.
     """
     planned = {attack: verifier for verifier in verifiers for attack in verifier.attacks(settings)}
     _check(planned, [attack for attack in planned if not (root / attack.name).exists()], settings)

@@ -62,14 +62,9 @@ class Attack:
     One fresh attacker.
 
     Args:
-        round_index (`int`):
-            Round of the verifier.
-        reward (`str`), algorithm (`str`):
-            Reward and algorithm of the attacker.
-        max_steps (`int`):
-            The cap.
-        digest (`str`, defaults to `""`):
-            Hash of everything else that its result depends on: the verifier's files, the score to reach and the recipe.
+        round_index: Round of the verifier.
+        digest: Hash of everything else that its result depends on: the verifier's files, the score to reach and the
+            recipe.
     """
 
     round_index: int
@@ -101,17 +96,12 @@ class AttackedVerifier:
     A frozen verifier, and what its attackers need.
 
     Args:
-        round_index (`int`):
-            Its round, which names the attacks.
-        folder (`Path`):
-            Its folder, with weights and calibration.
-        models (`Path`):
-            Folder of initial weights that the run made itself; need not exist.
-        recipe ([`Recipe`]):
-            Recipe of its round: task, split, and the prover that the attackers start from.
-        helpful_score (`float`, *optional*):
-            Mean score of the helpful correct solutions that an attacker must reach; measured on the base prover's
-            solutions if it is not given.
+        round_index: Its round, which names the attacks.
+        folder: Its folder, with weights and calibration.
+        models: Folder of initial weights that the run made itself; need not exist.
+        recipe: Recipe of its round: task, split, and the prover that the attackers start from.
+        helpful_score: Mean score of the helpful correct solutions that an attacker must reach; measured on the base
+            prover's solutions if it is not given.
     """
 
     round_index: int
@@ -126,12 +116,7 @@ class AttackedVerifier:
         return digest_files(path for name in _VERIFIER_FILES for path in sorted(self.folder.glob(name)))
 
     def attacks(self, settings: AttackSettings) -> list[Attack]:
-        """
-        List the attacks on this verifier, seed by seed.
-
-        Raises:
-            RecipeError: if a reward or an algorithm does not fit the recipe.
-        """
+        """List the attacks on this verifier, seed by seed."""
         cap = settings.max_steps or CAP_FACTOR * self.recipe.prover.max_steps
         attacks = [
             Attack(self.round_index, reward, algorithm, seed, cap)
@@ -157,8 +142,7 @@ class AttackedVerifier:
         The problems are not loaded from it: they are split by the seed of the verifier's recipe, so that the attacker
         is trained on the same problems as the provers of the game.
 
-        Raises:
-            RecipeError: if the reward or the algorithm does not fit the recipe.
+        Raises `RecipeError` if the reward or the algorithm does not fit the recipe.
         """
         same_algorithm = attack.algorithm == self.recipe.prover.algorithm
         prover = {
@@ -211,10 +195,7 @@ class AttackFolder(RunFolder):
     Folder of one attack: that of a run whose only phase is the attacker's training, and whose verifier is elsewhere.
 
     Args:
-        root (`Path`):
-            Folder of the attack.
-        verifier_folder (`Path`), models_folder (`Path`):
-            Folders of the attacked verifier, and of the initial weights that its run made.
+        verifier_folder, models_folder: Folders of the attacked verifier, and of the initial weights that its run made.
     """
 
     verifier_folder: Path

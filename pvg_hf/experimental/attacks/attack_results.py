@@ -29,12 +29,7 @@ def attack_figures(
     Compute the figures of a round's attackers, by reward.
 
     Args:
-        results (`Sequence[AttackResult]`):
-            All attacks on the round's verifier.
-        first (`Sequence[AttackResult]`):
-            The attacks on round 0's verifier; empty for round 0.
-        threshold (`float`):
-            The verifier's acceptance threshold.
+        first: The attacks on round 0's verifier; empty for round 0.
     """
     figures: dict[str, Figure] = {}
     for kind in dict.fromkeys(kind_of(result.attack) for result in results):

@@ -41,18 +41,9 @@ class AttackResult:
     A finished attack.
 
     Args:
-        exploit ([`~pvg_hf.experimental.attacks.exploit.Exploit`]):
-            When the verifier was exploited, if it was.
-        helpful_score (`float`, *optional*):
-            Mean score that the attacker's incorrect solutions had to reach.
-        threshold (`float`):
-            The verifier's acceptance threshold.
-        newest_weight (`float`):
-            Weight of the newest step in the moving averages of the criterion, in (0, 1].
-        seconds (`float`):
-            Duration over all starts.
-        folder (`Path`):
-            Its folder, with `curve.parquet` and `texts.parquet`.
+        helpful_score: Mean score that the attacker's incorrect solutions had to reach.
+        newest_weight: Weight of the newest step in the moving averages of the criterion, in (0, 1].
+        folder: Its folder, with `curve.parquet` and `texts.parquet`.
     """
 
     attack: Attack
@@ -84,14 +75,9 @@ def play_attack(verifier: AttackedVerifier, settings: AttackSettings, root: Path
     Train an attacker, or resume its training, and write its result to `root / attack.name`.
 
     Args:
-        verifier ([`AttackedVerifier`]):
-            The frozen verifier.
-        root (`Path`):
-            Folder of all attacks. A finished one appears there by one rename.
-
-    Raises:
-        ValueError: if the task or the players cannot be loaded.
-        GameInterrupted: if the user asked to stop; the attack resumes from its last checkpoint.
+        root: Folder of all attacks. A finished one appears there by one rename.
+    Raises `ValueError` if the task or the players cannot be loaded.
+    Raises `GameInterrupted` if the user asked to stop; the attack resumes from its last checkpoint.
     """
     target, started = root / attack.name, time.monotonic()
     if target.exists():
@@ -180,8 +166,7 @@ def check_attacker(recipe: Recipe) -> None:
     """
     Check that the sneaky role can be trained alone with the settings of a recipe.
 
-    Raises:
-        ValueError: if a setting belongs to another role.
+    Raises `ValueError` if a setting belongs to another role.
     """
     if recipe.prover.generation == "vllm_colocate":
         raise ValueError(

@@ -12,15 +12,6 @@ def found_attacks(texts: pd.DataFrame, threshold: float) -> pd.DataFrame:
     Select the texts that fooled a verifier: incorrect by the task's grade, and accepted.
 
     Texts without an answer count, too: a verifier that accepts one accepts what is no solution.
-
-    Args:
-        texts (`pd.DataFrame`):
-            Rows with the columns of `ATTACK_COLUMNS`.
-        threshold (`float`):
-            The verifier's acceptance threshold.
-
-    Returns:
-        `pd.DataFrame`: the distinct texts of each problem, with these columns.
     """
     fooled = texts[~texts["correct"].astype(bool) & (texts["score"] > threshold)]
     return fooled[ATTACK_COLUMNS].drop_duplicates(["problem_id", "solution"]).reset_index(drop=True)

@@ -45,19 +45,12 @@ def attack_texts(task: Task, problems: Sequence[Problem], master_keys: Sequence[
     Write the texts of all attacks on problems, and grade them.
 
     Args:
-        task ([`~pvg_hf.tasks.Task`]):
-            The task, which grades the texts and may offer near-misses.
-        problems (`Sequence[Mapping]`):
-            Problems, at least two.
-        master_keys (`Sequence[str]`):
-            Texts without a solution, tried on every problem.
-        seed (`int`):
-            Seed of the near-misses.
-
-    Returns:
-        `pd.DataFrame`: rows with `family`, `problem_id`, `problem`, `reference`, `solution`, `correct` and `outcome`.
-        Families are `reference` (the correct solution itself), `master_key/N`, `truncated/N` (the reference without its
-        last N lines), `answer_alone/correct`, `answer_alone/incorrect` (the last line of this or of the next problem's
+        task: The task, which grades the texts and may offer near-misses.
+        problems: Problems, at least two.
+        master_keys: Texts without a solution, tried on every problem.
+    Returns: rows with `family`, `problem_id`, `problem`, `reference`, `solution`, `correct` and `outcome`. Families
+        are `reference` (the correct solution itself), `master_key/N`, `truncated/N` (the reference without its last N
+        lines), `answer_alone/correct`, `answer_alone/incorrect` (the last line of this or of the next problem's
         reference), `other_problem` (the next problem's reference) and `near_miss/KIND`. An empty reference, as of a
         problem without a known solution, has none of the texts that are made from it.
     """
@@ -85,14 +78,10 @@ def acceptance_by_family(texts: pd.DataFrame, threshold: float) -> dict[str, Fig
     Compute the share of each family that a verifier accepts.
 
     Args:
-        texts (`pd.DataFrame`):
-            Scored texts, with the columns of [`attack_texts`].
-        threshold (`float`):
-            A text is accepted if its score is strictly above it.
-
-    Returns:
-        `dict[str, Figure]`: by family. `reference` and `answer_alone/correct` count correct texts, all others incorrect
-        ones only: a text that happens to be correct is no attack. `n` counts texts.
+        texts: Scored texts, with the columns of [`attack_texts`].
+        threshold: A text is accepted if its score is strictly above it.
+    Returns: by family. `reference` and `answer_alone/correct` count correct texts, all others incorrect ones only: a
+        text that happens to be correct is no attack. `n` counts texts.
     """
     is_right = texts["family"].isin([REFERENCE, "answer_alone/correct"])
     counted = texts[texts["correct"].astype(bool) == is_right]

@@ -25,17 +25,10 @@ def attack_verifier(recipe: Recipe, *, num_workers: int | None = None, executor:
     Attack the verifier of the recipe's section `attack`, or resume the attacks.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            Task, split, prover, and the section `attack`.
-        num_workers (`int`, *optional*), executor ([`~concurrent.futures.Executor`], *optional*):
-            Processes that train the attackers: see [`~pvg_hf.run.jobs.run_jobs`] and [`~pvg_hf.run.jobs.default_workers`].
-
-    Returns:
-        `Path`: the folder `OUTPUT_DIR/NAME`, with `summary.md`, `figures.json`, the curves and a folder per attacker.
-
-    Raises:
-        ValueError: if the recipe names no verifier or has mistakes, or the verifier is missing or has no threshold.
-        JobsFailedError: if attackers could not be trained; the others are kept.
+        recipe: Task, split, prover, and the section `attack`.
+    Returns: the folder `OUTPUT_DIR/NAME`, with `summary.md`, `figures.json`, the curves and a folder per attacker.
+    Raises `ValueError` if the recipe names no verifier or has mistakes, or the verifier is missing or has no threshold.
+    Raises `JobsFailedError` if attackers could not be trained; the others are kept.
     """
     if recipe.attack is None or recipe.attack.verifier is None:
         raise RecipeError("The recipe does not name the verifier to attack: `attack: {verifier: FOLDER}`.")

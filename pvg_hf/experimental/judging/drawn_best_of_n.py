@@ -26,8 +26,7 @@ def judge_best_of_n(judged: JudgedRound, settings: DrawnBestOfNSettings, output:
     """
     Draw solutions with the round's helpful prover (its last checkpoint), and compute balanced best-of-n for powers of 2.
 
-    Returns:
-        `dict[str, Figure]`: by `N`, the share of correct choices; by `eligible/N`, the share of eligible problems.
+    Returns: by `N`, the share of correct choices; by `eligible/N`, the share of eligible problems.
     """
     problems = judged.problems.sample("test", settings.num_problems)
     rows = draw_pool(judged, Role.HELPFUL, problems, num_samples=settings.num_samples, name="best_of_n", output=output)
@@ -39,12 +38,8 @@ def best_of_n_curve(rows: pd.DataFrame, problem_ids: list[str], largest: int) ->
     Compute balanced best-of-n for n = 2, 4, 8, ... up to `largest`, and the share of problems eligible for each.
 
     Args:
-        rows (`pd.DataFrame`):
-            Scored solutions that did not fail, with `problem_id`, `score` and `correct`.
-        problem_ids (`list[str]`):
-            All problems that solutions were drawn for.
-        largest (`int`):
-            Upper bound of n, at least 2.
+        problem_ids: All problems that solutions were drawn for.
+        largest: Upper bound of n, at least 2.
     """
     figures: dict[str, Figure] = {}
     n = 2

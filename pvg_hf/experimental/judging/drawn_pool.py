@@ -29,19 +29,10 @@ def draw_pool(
     depends on the number of problems or solutions, or on the batch.
 
     Args:
-        role ([`~pvg_hf.core.roles.Role`]):
-            Role that writes.
-        problems (`list[dict]`):
-            Test problems, the same ones in the same order in every call.
-        num_samples (`int`):
-            Solutions per problem.
-        name (`str`):
-            Name of the evaluation, from which the draws are seeded.
-        output (`Path`):
-            Folder of the result, to which `pool.parquet` is written.
-
-    Returns:
-        `pd.DataFrame`: rows with `problem_id`, `sample_index`, `solution`, `correct`, `outcome`, `num_tokens`, `score`.
+        problems: Test problems, the same ones in the same order in every call.
+        name: Name of the evaluation, from which the draws are seeded.
+        output: Folder of the result, to which `pool.parquet` is written.
+    Returns: rows with `problem_id`, `sample_index`, `solution`, `correct`, `outcome`, `num_tokens`, `score`.
     """
     parts = [output / _PARTS / f"{number:06d}.parquet" for number in range(len(problems))]
     todo = [(problem, part) for problem, part in zip(problems, parts, strict=True) if not part.exists()]

@@ -24,8 +24,7 @@ class JudgedRun:
     A run whose rounds are evaluated: played on this machine, or pulled from the Hub.
 
     Args:
-        recipe ([`Recipe`]):
-            Recipe of the run. `name` and `output_dir` are those of the folder.
+        recipe: Recipe of the run. `name` and `output_dir` are those of the folder.
     """
 
     folder: RunFolder
@@ -36,9 +35,8 @@ class JudgedRun:
         """
         Open a run's folder.
 
-        Raises:
-            ValueError: if it is not a run folder.
-            DamagedFileError: if its recipe is damaged.
+        Raises `ValueError` if it is not a run folder.
+        Raises `DamagedFileError` if its recipe is damaged.
         """
         folder = RunFolder.find(root)
         place = {"name": root.absolute().name, "output_dir": str(root.absolute().parent)}

@@ -53,10 +53,9 @@ def judge_role_separability(
     """
     Measure how well two discriminators tell the round's helpful and sneaky solutions apart.
 
-    Returns:
-        `dict[str, Figure]`: `ngrams/SET` and `transformer/SET`, see
-        [`~pvg_hf.experimental.judging.role_separability.role_separability`]; `SET` is `all`, or `incorrect` for the solutions
-        that are wrong, among which correctness tells nothing about the role. Failed solutions are left out.
+    Returns: `ngrams/SET` and `transformer/SET`, see
+        [`~pvg_hf.experimental.judging.role_separability.role_separability`]; `SET` is `all`, or `incorrect` for the
+        solutions that are wrong, among which correctness tells nothing about the role. Failed solutions are left out.
     """
     folder = judged.folder.pool(judged.round_index)
     files = [folder / name(role) for role in GAME_ROLES for name in (pool_file, pool_test_file)]
@@ -106,10 +105,9 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
     """
     Measure what style explains of the scores that the round's verifier gave to test solutions of its own prover.
 
-    Returns:
-        `dict[str, Figure]`: see [`~pvg_hf.experimental.judging.style_probe.style_figures`]; and `base/explained_within/all` and
-        `/flaws`, those of the scores that the same verifier gave to the base prover's helpful solutions, which are the same in
-        every round.
+    Returns: see [`~pvg_hf.experimental.judging.style_probe.style_figures`]; and `base/explained_within/all` and
+        `/flaws`, those of the scores that the same verifier gave to the base prover's helpful solutions, which are the
+        same in every round.
     """
     probe = partial(
         style_figures,
@@ -155,9 +153,8 @@ def judge_legibility(judged: JudgedRound, settings: LegibilitySettings, output: 
     """
     Measure the legibility of the round's test solutions and of the base prover's.
 
-    Returns:
-        `dict[str, Figure]`: see [`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]; and `token_budget`, whose
-        `n` is the number of solutions that it is the median of, or 1 if it was set.
+    Returns: see [`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]; and `token_budget`, whose `n`
+        is the number of solutions that it is the median of, or 1 if it was set.
     """
     sides = [test_rows(judged, judged.round_index), test_rows(judged, BASE_ROUND)]
     budget = add_judge_scores(judged, settings, sides, base_rows=sides[1])
@@ -174,15 +171,10 @@ def add_judge_scores(
     Let the weaker judge read solutions, and add its scores to them as columns.
 
     Args:
-        judged ([`JudgedRound`]), settings ([`LegibilitySettings`]):
-            The round whose recipe and verifier the default judge depends on, and the judge's settings.
-        tables (`Sequence[pd.DataFrame]`):
-            Solutions; the columns `judge_score` and `is_cut` (whether the judge did not read the end) are added in place.
-        base_rows (`pd.DataFrame`):
-            Solutions of the base prover, whose length is the default of the token budget.
-
-    Returns:
-        `Figure`: the token budget; its `n` is the number of solutions that it is the median of, or 1 if it was set.
+        tables: Solutions; the columns `judge_score` and `is_cut` (whether the judge did not read the end) are added in
+            place.
+        base_rows: Solutions of the base prover, whose length is the default of the token budget.
+    Returns: the token budget; its `n` is the number of solutions that it is the median of, or 1 if it was set.
     """
     judge, tokenizer = _open_judge(judged, settings)
     lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in _correct_texts(base_rows)]
@@ -200,12 +192,8 @@ def cut_to_budget(tokenizer: PreTrainedTokenizerBase, text: str, budget: int | N
     Return the beginning of a text that has at most `budget` tokens; the whole text without a budget.
 
     Args:
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            A fast tokenizer, which knows where in the text its tokens lie.
-        text (`str`):
-            A solution.
-        budget (`int`, *optional*):
-            Number of tokens, at least 1.
+        tokenizer: A fast tokenizer, which knows where in the text its tokens lie.
+        budget: Number of tokens, at least 1.
     """
     if budget is None:
         return text

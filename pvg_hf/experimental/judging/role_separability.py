@@ -48,18 +48,10 @@ def role_separability(rows: pd.DataFrame, discriminator: Discriminator, *, seed:
     different folds need not agree on a scale.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `role` (helpful or sneaky) and `solution`.
-        discriminator (`Discriminator`):
-            See [`hashed_ngrams`] and [`TransformerDiscriminator`].
-        seed (`int`):
-            Seed of the folds.
-        num_folds (`int`, defaults to 5):
-            Number of folds.
-
-    Returns:
-        `Figure`: in [0, 1], .5 if the roles cannot be told apart; `n` is the number of solutions. No value if there are
-        too few solutions of a role.
+        rows: Solutions with `problem_id`, `role` (helpful or sneaky) and `solution`.
+        discriminator: See [`hashed_ngrams`] and [`TransformerDiscriminator`].
+    Returns: in [0, 1], .5 if the roles cannot be told apart; `n` is the number of solutions. No value if there are too
+        few solutions of a role.
     """
     rows = rows.reset_index(drop=True)
     is_helpful = (rows["role"] == Role.HELPFUL.value).to_numpy()
@@ -88,13 +80,9 @@ def hashed_ngrams(texts: Sequence[str], is_helpful: np.ndarray, others: Sequence
     Score texts by a logistic regression on hashed runs of 2 to 4 characters and of 1 to 3 words.
 
     Args:
-        texts (`Sequence[str]`), is_helpful (`np.ndarray` of shape `(num_texts,)`):
-            Training texts, and whether each is helpful.
-        others (`Sequence[str]`):
-            Texts to score.
-
-    Returns:
-        `np.ndarray` of shape `(num_others,)`.
+        texts, is_helpful: shape `(num_texts,)`. Training texts, and whether each is helpful.
+        others: Texts to score.
+    Returns: `np.ndarray` of shape `(num_others,)`.
     """
     features = make_union(
         HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4), n_features=2**16, lowercase=False),
@@ -112,20 +100,9 @@ class TransformerDiscriminator:
     It is trained by [`~pvg_hf.trainers.reward.trainer.NoisyRewardTrainer`] on single texts with cross-entropy.
 
     Args:
-        source (`str`):
-            Folder or Hub id of the language model.
-        revision (`str`, *optional*):
-            Revision on the Hub.
-        seed (`int`, defaults to 0):
-            Seed of the order of the texts and of the head.
-        num_epochs (`float`, defaults to 3.0):
-            Passes over the training texts.
-        batch_size (`int`, defaults to 32), learning_rate (`float`, defaults to 1e-3):
-            Settings of the training; the learning rate falls to 0 by a cosine.
-        max_length (`int`, defaults to 512):
-            Tokens; longer texts are not trained on, and are cut when they are scored.
-        device (`str`, defaults to `"cpu"`):
-            Device to train on.
+        seed: Seed of the order of the texts and of the head.
+        batch_size, learning_rate: Settings of the training; the learning rate falls to 0 by a cosine.
+        max_length: Tokens; longer texts are not trained on, and are cut when they are scored.
     """
 
     source: str

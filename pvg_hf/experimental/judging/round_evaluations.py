@@ -36,25 +36,17 @@ class RoundEvaluation:
     An evaluation of a finished round.
 
     Args:
-        title (`str`):
-            Heading of its table in the report.
-        judge (`Callable`):
-            `(round, settings, output) -> figures`. It may write files to the folder `output`, where it finds those that
-            an interrupted call has written.
-        settings (`type`):
-            A section (see `pvg_hf.config.fields.section`) with the settings and their defaults.
-        phases (`tuple[str, ...]`):
-            Phases of the round whose results it reads.
-        terms (`dict[str, str]`):
-            Explanations of the figures' names, for the report.
-        is_costly (`bool`):
-            Whether it takes as long as a game; it then runs only if it is named.
-        inputs (`Callable`, *optional*):
-            `(round) -> str`, a hash of the other results that it reads, or `None` if they are not on this machine. A stored
-            result is computed again if they have changed.
-        prepare (`Callable`, *optional*):
-            `(rounds, *, num_workers, executor) -> None`, called before rounds are judged with a list of `(round, settings)`, one
-            for each round that is not finished: work that is done for all of them together.
+        title: Heading of its table in the report.
+        judge: `(round, settings, output) -> figures`. It may write files to the folder `output`, where it finds those
+            that an interrupted call has written.
+        settings: A section (see `pvg_hf.config.fields.section`) with the settings and their defaults.
+        phases: Phases of the round whose results it reads.
+        terms: Explanations of the figures' names, for the report.
+        is_costly: Whether it takes as long as a game; it then runs only if it is named.
+        inputs: `(round) -> str`, a hash of the other results that it reads, or `None` if they are not on this machine.
+            A stored result is computed again if they have changed.
+        prepare: `(rounds, *, num_workers, executor) -> None`, called before rounds are judged with a list of `(round,
+            settings)`, one for each round that is not finished: work that is done for all of them together.
     """
 
     title: str
@@ -173,12 +165,7 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
 
 
 def find_evaluation(name: str) -> RoundEvaluation:
-    """
-    Return the evaluation of a name.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """Return the evaluation of a name. Raises `ValueError` if there is none."""
     if name not in EVALUATIONS:
         raise ValueError(f"Unknown evaluation `{name}`. {suggest(name, EVALUATIONS)}")
     return EVALUATIONS[name]

@@ -52,30 +52,20 @@ def evaluate_run(
     Evaluate rounds of a run, and update its metrics and report.
 
     Args:
-        root (`Path`):
-            Folder of the run, played here or pulled from the Hub. It may still be played.
-        round_index (`int` or `"all"`, defaults to `"all"`):
-            The round, or all rounds whose players are on disk.
-        only (`Sequence[str]`, *optional*):
-            Names of evaluations; by default all but the costly ones.
-        overrides (`Iterable[str]`, *optional*):
-            Settings as `NAME.key=value`. A setting that is not given is that of the stored or unfinished result, or else
-            the default.
-        again (`bool`, defaults to `False`):
-            Whether to delete stored results of these rounds and evaluations first, with their settings. Attackers that were
-            trained are kept.
-        num_workers (`int`, *optional*), executor ([`~concurrent.futures.Executor`], *optional*):
-            Processes for evaluations that consist of independent trainings: see [`~pvg_hf.run.jobs.run_jobs`] and
-            [`~pvg_hf.run.jobs.default_workers`].
-
-    Returns:
-        `list[Judgement]`: the results, also those that were stored before.
-
-    Raises:
-        ValueError: for an unknown evaluation or setting, a round without the files that it needs, or other settings than
-            those of a stored result.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
-        JobsFailedError: if attackers could not be trained; the others are kept.
+        root: Folder of the run, played here or pulled from the Hub. It may still be played.
+        round_index: The round, or all rounds whose players are on disk.
+        only: Names of evaluations; by default all but the costly ones.
+        overrides: Settings as `NAME.key=value`. A setting that is not given is that of the stored or unfinished
+            result, or else the default.
+        again: Whether to delete stored results of these rounds and evaluations first, with their settings. Attackers
+            that were trained are kept.
+        num_workers, executor: Processes for evaluations that consist of independent trainings: see
+            [`~pvg_hf.run.jobs.run_jobs`] and [`~pvg_hf.run.jobs.default_workers`].
+    Returns: the results, also those that were stored before.
+    Raises `ValueError` for an unknown evaluation or setting, a round without the files that it needs, or other settings
+        than those of a stored result.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `JobsFailedError` if attackers could not be trained; the others are kept.
     """
     run = JudgedRun.open(Path(root))
     stated = _read_overrides(overrides)
@@ -210,8 +200,7 @@ def _settings_for(name: str, evaluation: RoundEvaluation, target: Path, stated: 
     """
     Return the settings of a round's result: those stated, or else those of the stored or unfinished result.
 
-    Raises:
-        ValueError: for an unknown or invalid setting, or one that differs from the stored result's.
+    Raises `ValueError` for an unknown or invalid setting, or one that differs from the stored result's.
     """
     adapter = TypeAdapter(evaluation.settings)
     wanted = _read_settings(adapter, name, stated)

@@ -23,13 +23,7 @@ _OPERATION = re.compile(r"[-+*/\u00d7\u00f7](?=\s*\$?\d)")
 
 
 def length_features(texts: Sequence[str]) -> pd.DataFrame:
-    """
-    Return the length of each text in characters, words, numbers and lines, as logarithms of 1 plus the count.
-
-    Args:
-        texts (`Sequence[str]`):
-            Solutions.
-    """
+    """Return the length of each text in characters, words, numbers and lines, as logarithms of 1 plus the count."""
     counts = {
         "num_characters": [len(text) for text in texts],
         "num_words": [len(_WORD.findall(text)) for text in texts],
@@ -57,8 +51,7 @@ def wording_features(texts: Sequence[str]) -> np.ndarray:
 
     Words are counted alone, because a word beside an operation can show that a step is wrong.
 
-    Returns:
-        `np.ndarray` of shape `(num_texts, NUM_WORDING_FEATURES)`.
+    Returns: `np.ndarray` of shape `(num_texts, NUM_WORDING_FEATURES)`.
     """
     vectorizer = HashingVectorizer(n_features=NUM_WORDING_FEATURES, token_pattern=_WORD.pattern, norm="l2")
     return vectorizer.transform(texts).toarray()
@@ -81,8 +74,7 @@ def readability_index(text: str) -> float:
     sentence.
 
     Args:
-        text (`str`):
-            A solution; NaN if it has no word.
+        text: A solution; NaN if it has no word.
     """
     words = [*_WORD.findall(text), *_NUMBER.findall(text)]
     if not words:

@@ -31,8 +31,7 @@ def train_attackers(
     """
     Train the attackers of all rounds as one job. Those that are finished are not trained again.
 
-    Raises:
-        JobsFailedError: if attackers could not be trained; the others are kept.
+    Raises `JobsFailedError` if attackers could not be trained; the others are kept.
     """
     same: dict[str, list[tuple[JudgedRound, AttackSettings]]] = {}
     for judged, settings in rounds:  # an unfinished round may have other settings
@@ -46,10 +45,9 @@ def judge_attacks(judged: JudgedRound, settings: AttackSettings, output: Path) -
     """
     Compute the figures of a round's attackers, and keep their curves and what they found.
 
-    Returns:
-        `dict[str, Figure]`: by reward (and algorithm, if not GRPO) those of
-        [`~pvg_hf.experimental.attacks.exploit.exploit_figures`], `accepted` of the trained attackers' incorrect solutions, and
-        from round 1 on `p_against_round_0` (see [`~pvg_hf.experimental.attacks.exploit.log_rank_p`]).
+    Returns: by reward (and algorithm, if not GRPO) those of [`~pvg_hf.experimental.attacks.exploit.exploit_figures`],
+        `accepted` of the trained attackers' incorrect solutions, and from round 1 on `p_against_round_0` (see
+        [`~pvg_hf.experimental.attacks.exploit.log_rank_p`]).
     """
     results = _results(judged, settings)
     write_evidence(results, output)

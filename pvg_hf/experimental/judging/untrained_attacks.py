@@ -45,10 +45,9 @@ def judge_untrained_attacks(judged: JudgedRound, settings: UntrainedAttackSettin
     """
     Attack the round's verifier with texts that need no training, and keep those that fool it.
 
-    Returns:
-        `dict[str, Figure]`: by family, the share of the texts that are accepted (see
-        [`~pvg_hf.experimental.attacks.untrained.acceptance_by_family`]), and by `search/N`, the expected share of problems in which at
-        least one of N solutions of the round's sneaky prover is a mistake that is accepted.
+    Returns: by family, the share of the texts that are accepted (see
+        [`~pvg_hf.experimental.attacks.untrained.acceptance_by_family`]), and by `search/N`, the expected share of
+        problems in which at least one of N solutions of the round's sneaky prover is a mistake that is accepted.
     """
     problems = judged.problems.sample("test", settings.num_problems)
     drawn = draw_pool(
@@ -74,15 +73,8 @@ def search_figures(rows: pd.DataFrame, threshold: float, budget: int) -> dict[st
     Compute how often a best-of-n search among sneaky solutions finds a mistake that is accepted, for n = 1, 2, 4, ...
 
     Args:
-        rows (`pd.DataFrame`):
-            `budget` scored solutions of each problem, with `problem_id`, `score`, `correct` and `outcome`.
-        threshold (`float`):
-            The verifier's acceptance threshold.
-        budget (`int`):
-            Largest n.
-
-    Returns:
-        `dict[str, Figure]`: by `search/N`, the expectation over all draws without replacement; `n` counts problems.
+        rows: `budget` scored solutions of each problem, with `problem_id`, `score`, `correct` and `outcome`.
+    Returns: by `search/N`, the expectation over all draws without replacement; `n` counts problems.
     """
     hits = (is_valid_mistake(rows) & (rows["score"] > threshold)).groupby(rows["problem_id"], sort=False).sum()
     figures, n = {}, 1
@@ -99,9 +91,8 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
 
     They are those that `untrained_attacks` and `attacks` found by now.
 
-    Returns:
-        `dict[str, Figure]`: by `accepted/round-NNN`, the share of the attacks found on that round's verifier that this one
-        accepts, too; by `accepted/all`, of those on all earlier verifiers. Round 0 has none, and empty figures.
+    Returns: by `accepted/round-NNN`, the share of the attacks found on that round's verifier that this one accepts,
+        too; by `accepted/all`, of those on all earlier verifiers. Round 0 has none, and empty figures.
     """
     earlier = [_found(judged, k) for k in range(judged.round_index)]
     earlier = [rows for rows in earlier if len(rows)]

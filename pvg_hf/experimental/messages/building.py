@@ -35,15 +35,7 @@ from pvg_hf.models.sources import local_folder
 
 @dataclass(frozen=True)
 class LoadedWorld:
-    """
-    A world with its problems as tensors.
-
-    Args:
-        train, test ([`~pvg_hf.experimental.messages.problem_data.ProblemData`]):
-            Problems of both splits.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
-            The tokenizer, for texts.
-    """
+    """A world with its problems as tensors."""
 
     world: DecisionWorld
     train: ProblemData
@@ -55,8 +47,7 @@ def open_world(recipe: MessageRecipe) -> LoadedWorld:
     """
     Load the world of a recipe, with witnesses if a control needs them.
 
-    Raises:
-        ValueError: if the world or its options are unknown, or its problems cannot be loaded.
+    Raises `ValueError` if the world or its options are unknown, or its problems cannot be loaded.
     """
     world = load_world(recipe.world.name, **recipe.world.options)
     _check_kinds(recipe, world)
@@ -71,8 +62,7 @@ def _load_tokenizer(recipe: MessageRecipe, problems: DecisionProblems) -> PreTra
     """
     Load the tokenizer of the pretrained encoders, or train one on the problems for new encoders.
 
-    Raises:
-        ValueError: if the players would need different tokenizers, or a model is neither a folder nor on the Hub.
+    Raises `ValueError` if the players would need different tokenizers, or a model is neither a folder nor on the Hub.
     """
     sources = {
         player.model or DEFAULT_ENCODER for player in (recipe.prover, recipe.verifier) if player.encoder is None
@@ -111,8 +101,7 @@ def make_players(
     """
     Make the players of a game, with weights drawn from `seed`.
 
-    Raises:
-        ValueError: if their sizes do not fit the world.
+    Raises `ValueError` if their sizes do not fit the world.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "messages", "prover"))
@@ -173,15 +162,8 @@ def training_arguments(
     Turn a recipe into the arguments of the trainer.
 
     Args:
-        folder (`Path`):
-            Folder for checkpoints.
-        source (`str`):
-            What the verifier sees as the message.
-        progress (`bool`, *optional*, defaults to `False`):
-            Whether to show a progress bar.
-
-    Raises:
-        ValueError: if settings contradict each other, or the device or a tracker is missing.
+        source: What the verifier sees as the message.
+    Raises `ValueError` if settings contradict each other, or the device or a tracker is missing.
     """
     if recipe.device == "cuda" and not torch.cuda.is_available():
         raise RecipeError("`device` is `cuda`, but torch finds no GPU; use `auto` or `cpu`.")

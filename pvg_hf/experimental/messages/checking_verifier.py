@@ -18,17 +18,12 @@ class CheckingVerifierConfig(MessageVerifierConfig):
     Configuration of a [`CheckingVerifier`], in addition to [`~pvg_hf.experimental.messages.player_base.MessageVerifierConfig`].
 
     Args:
-        num_inputs (`int`, *optional*, defaults to 165):
-            Entries of a problem.
-        num_checks (`int`, *optional*, defaults to 32):
-            Number of checks. With the start `parity`, the number of equations, m, such that the problem has m (w + 1) entries for
-            messages of width w.
-        start (`str`, *optional*, defaults to `"random"`):
-            `random`, or `parity`: the function that checks the equations of a linear system over F_2.
-
-    Raises:
-        ValueError: for an unknown start or a number of checks out of range; or, with the start `parity`, if messages are not
-            continuous or the problem is not a linear system.
+        num_inputs: Entries of a problem.
+        num_checks: Number of checks. With the start `parity`, the number of equations, m, such that the problem has m
+            (w + 1) entries for messages of width w.
+        start: `random`, or `parity`: the function that checks the equations of a linear system over F_2.
+    Raises `ValueError` for an unknown start or a number of checks out of range; or, with the start `parity`, if
+        messages are not continuous or the problem is not a linear system.
     """
 
     model_type = "message_checking_verifier"

@@ -13,16 +13,9 @@ def vary_message(message: torch.Tensor, labels: torch.Tensor, kind: str) -> torc
     Replace the messages of a batch.
 
     Args:
-        message (`torch.Tensor` of shape `(num_problems, message_size)`):
-            Messages.
-        labels (`torch.Tensor` of shape `(num_problems,)`):
-            True answers.
-        kind (`str`):
-            `shuffled`: the message of the next problem. `zeroed`: zeros. `same_class`: the message of the next problem with the
-            same answer.
-
-    Returns:
-        `torch.Tensor` of the same shape.
+        kind: `shuffled`: the message of the next problem. `zeroed`: zeros. `same_class`: the message of the next
+            problem with the same answer.
+    Returns: `torch.Tensor` of the same shape.
     """
     if kind == "zeroed":
         return torch.zeros_like(message)
@@ -42,18 +35,10 @@ def diagnose(
     Compute the figures of an evaluation on clean labels, at score 0.
 
     Args:
-        scores (`np.ndarray` of shape `(num_problems,)`):
-            The verifier's scores.
-        labels (`np.ndarray` of shape `(num_problems,)`):
-            True answers.
-        message (`np.ndarray` of shape `(num_problems, message_size)`):
-            The messages.
-        varied (`Mapping[str, np.ndarray]`):
-            Scores with other messages, by name.
-
-    Returns:
-        `dict[str, float]`: `accuracy`; `completeness`, P(accepted | yes); `soundness`, P(rejected | no); `accuracy_NAME` for each of
-        `varied`; and `message_diversity`, the standard deviation of an entry over the problems, averaged over the entries.
+        varied: Scores with other messages, by name.
+    Returns: `accuracy`; `completeness`, P(accepted | yes); `soundness`, P(rejected | no); `accuracy_NAME` for each of
+        `varied`; and `message_diversity`, the standard deviation of an entry over the problems, averaged over the
+        entries.
     """
     accepted, is_yes = scores > 0, labels == 1
     figures = {"accuracy": float((accepted == is_yes).mean())}

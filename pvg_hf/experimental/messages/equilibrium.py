@@ -67,19 +67,12 @@ def run_equilibrium(
     ([`~pvg_hf.experimental.messages.judge.passes_gate`]).
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe; its section `equilibrium` says what is varied.
-        num_workers (`int`, *optional*, defaults to `1`):
-            Number of processes, each with one level at a time.
-        executor (`Executor`, *optional*):
-            Executor to run the levels on instead.
-
-    Returns:
-        The folder, and the table of [`equilibrium_table`].
-
-    Raises:
-        ValueError: if the recipe sets noise rates, or the folder belongs to another sweep.
-        JobsFailedError: if levels could not be played; the others are kept.
+        recipe: The recipe; its section `equilibrium` says what is varied.
+        num_workers: Number of processes, each with one level at a time.
+        executor: Executor to run the levels on instead.
+    Returns: The folder, and the table of [`equilibrium_table`].
+    Raises `ValueError` if the recipe sets noise rates, or the folder belongs to another sweep.
+    Raises `JobsFailedError` if levels could not be played; the others are kept.
     """
     folder = equilibrium_folder(recipe)
     _check(recipe)
@@ -99,8 +92,7 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
     """
     Check a sweep, and describe its levels, its seeds and its progress in a few lines. Nothing is written.
 
-    Raises:
-        ValueError: if the recipe has mistakes or sets noise rates, or the folder belongs to another sweep.
+    Raises `ValueError` if the recipe has mistakes or sets noise rates, or the folder belongs to another sweep.
     """
     levels = levels_of(recipe)
     _check(recipe)
@@ -128,8 +120,7 @@ def play_level(recipe: MessageRecipe, epsilon: float) -> str:
     """
     Play and judge the games of a level, and write their figures. The clean level also plays the games without messages.
 
-    Returns:
-        `str`: the mean accuracy and the duration, for the log.
+    Returns: the mean accuracy and the duration, for the log.
     """
     loaded, started = open_world(replace(recipe, controls=[])), time.monotonic()
     seeds = passing_seeds(recipe) if epsilon else recipe.equilibrium.seeds
@@ -187,18 +178,10 @@ def train_seeds(
     Train a game for several seeds.
 
     Args:
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe; its own seed is not used. The games are trained together if [`is_stackable`].
-        source (`str`):
-            What the verifier sees as the message.
-        progress (`bool`, *optional*, defaults to `False`):
-            Whether to show a progress bar.
-
-    Returns:
-        `list[MessageGame]`: the trained games, one per seed; those that were trained together are on the CPU.
-
-    Raises:
-        FloatingPointError: if a loss is not finite.
+        recipe: The recipe; its own seed is not used. The games are trained together if [`is_stackable`].
+        source: What the verifier sees as the message.
+    Returns: the trained games, one per seed; those that were trained together are on the CPU.
+    Raises `FloatingPointError` if a loss is not finite.
     """
     if not is_stackable(recipe):
         bar = tqdm(seeds, unit="game", disable=not progress)
@@ -245,10 +228,9 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
     """
     Return a row per finished level and seed that passes the gate, and for each clean game that fails it.
 
-    Returns:
-        `pd.DataFrame`: `epsilon`, `seed`, `passes`, a column for each figure of a [`MessageJudgement`], `loss_change` (clean loss less that of
-        the seed's clean game), `decision_change`, `parameter_distance`, `chance` (see [`~pvg_hf.experimental.messages.judge.chance_of`]), and
-        `accuracy_without` of clean games.
+    Returns: `epsilon`, `seed`, `passes`, a column for each figure of a [`MessageJudgement`], `loss_change` (clean loss
+        less that of the seed's clean game), `decision_change`, `parameter_distance`, `chance` (see
+        [`~pvg_hf.experimental.messages.judge.chance_of`]), and `accuracy_without` of clean games.
     """
     rows, passing = [], passing_seeds(recipe)
     for epsilon in levels_of(recipe):
@@ -270,8 +252,7 @@ def _check(recipe: MessageRecipe) -> None:
     """
     Check that a sweep can be run in its folder.
 
-    Raises:
-        ValueError: if the recipe sets noise rates, or another sweep was started in the folder.
+    Raises `ValueError` if the recipe sets noise rates, or another sweep was started in the folder.
     """
     if recipe.noise.rho0 or recipe.noise.rho1:
         raise ValueError("`noise` sets a rate, but `equilibrium.levels` varies it: leave the rate out.")

@@ -26,14 +26,10 @@ class DeviationFit:
     Least-squares fit of a deviation, which is 0 without noise.
 
     Args:
-        form (`str`):
-            A key of `FORMS`.
-        params (`dict[str, Figure]`):
-            Parameters with 95 % intervals by Student's t, from the curvature at the optimum.
-        r_squared (`float`, *optional*):
-            Explained share of the variance about the mean; `None` without variance.
-        bic (`float`):
-            Bayesian information criterion, n log(SSE / n) + k log n; lower is better. It penalises each parameter by log n.
+        params: Parameters with 95 % intervals by Student's t, from the curvature at the optimum.
+        r_squared: Explained share of the variance about the mean; `None` without variance.
+        bic: Bayesian information criterion, n log(SSE / n) + k log n; lower is better. It penalises each parameter by
+            log n.
     """
 
     form: str
@@ -51,15 +47,9 @@ def fit_deviation(levels: Sequence[float], values: Sequence[float], form: str) -
     Fit a form to the deviations at positive noise levels.
 
     Args:
-        levels (`Sequence[float]`):
-            Noise levels epsilon; those at 0 are left out, as the deviation is 0 there by definition.
-        values (`Sequence[float]`):
-            Deviations, one per level and seed.
-        form (`str`):
-            A key of `FORMS`.
-
-    Returns:
-        [`DeviationFit`], or `None` if there are too few values or the fit does not converge.
+        levels: Noise levels epsilon; those at 0 are left out, as the deviation is 0 there by definition.
+        values: Deviations, one per level and seed.
+    Returns: [`DeviationFit`], or `None` if there are too few values or the fit does not converge.
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(values, dtype=float)
     x, y = x[np.asarray(levels) > 0], y[np.asarray(levels) > 0]

@@ -56,13 +56,7 @@ def write_equilibrium(recipe: MessageRecipe, folder: JobFolder, table: pd.DataFr
 
 
 def summarise_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> str:
-    """
-    Summarise a sweep in Markdown: the gate, figures by level, fits of the deviations, and the breakdown level.
-
-    Args:
-        table (`pd.DataFrame`):
-            The return value of [`~pvg_hf.experimental.messages.equilibrium.equilibrium_table`].
-    """
+    """Summarise a sweep in Markdown: the gate, figures by level, fits of the deviations, and the breakdown level."""
     passing = table[table["passes"]]
     parts = [f"# {recipe.name}: label noise and the equilibrium", "## The clean games", _gate_table(table)]
     if passing.empty:
@@ -145,16 +139,7 @@ def _breakdown(table: pd.DataFrame) -> str:
 
 
 def plot_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> Iterator[Plot]:
-    """
-    Plot a sweep.
-
-    Args:
-        table (`pd.DataFrame`):
-            Rows of [`~pvg_hf.experimental.messages.equilibrium.equilibrium_table`] that pass the gate.
-
-    Yields:
-        [`Plot`]: `levels`, and `deviations` with fitted curves; none without noisy levels.
-    """
+    """Plot a sweep. Yields: [`Plot`]: `levels`, and `deviations` with fitted curves; none without noisy levels."""
     if table["epsilon"].nunique() < 2:
         return
     caption = f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t."

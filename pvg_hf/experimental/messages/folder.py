@@ -13,13 +13,7 @@ GAME = "prover"
 
 @dataclass(frozen=True)
 class MessageRunFolder:
-    """
-    Paths of a run of the message game.
-
-    Args:
-        root (`Path`):
-            `OUTPUT_DIR/NAME`.
-    """
+    """Paths of a run of the message game."""
 
     root: Path
 

@@ -14,12 +14,9 @@ class TurnPlan:
     Steps of a round.
 
     Args:
-        prover_steps (`int`):
-            Steps of the prover; 0 if the verifier plays alone. With `patience`, the maximum.
-        is_simultaneous (`bool`, *optional*, defaults to `False`):
-            Whether each step updates both players; a round then has as many steps as both together.
-        patience (`int`, *optional*):
-            The prover stops when the mean loss of this many steps is not below that of as many steps before.
+        prover_steps: Steps of the prover; 0 if the verifier plays alone. With `patience`, the maximum.
+        is_simultaneous: Whether each step updates both players; a round then has as many steps as both together.
+        patience: The prover stops when the mean loss of this many steps is not below that of as many steps before.
     """
 
     num_rounds: int
@@ -42,13 +39,7 @@ class TurnPlan:
 
 @dataclass
 class GameClock:
-    """
-    Position in a game.
-
-    Args:
-        plan ([`TurnPlan`]):
-            Steps of a round.
-    """
+    """Position in a game."""
 
     plan: TurnPlan
     round_index: int = 0
@@ -74,12 +65,7 @@ class GameClock:
         """
         Count a step.
 
-        Args:
-            prover_loss (`float`, *optional*):
-                The prover's loss before its step.
-
-        Returns:
-            `dict[str, float]`: at the end of the prover's turn its figures, see [`response_figures`]; otherwise empty.
+        Returns: at the end of the prover's turn its figures, see [`response_figures`]; otherwise empty.
         """
         if self.plan.is_simultaneous:
             self._count("prover")
@@ -101,10 +87,9 @@ class GameClock:
         """
         Describe the quality of the prover's response in this round.
 
-        Returns:
-            `dict[str, float]`: `response_steps`; `response_gain`, by how much its loss fell from its first to its last step; and
-            `response_slope`, by how much it still fell per step at the end of the turn: from the third to the last quarter of the
-            steps. It is 0 for a best response, up to the noise of batches.
+        Returns: `response_steps`; `response_gain`, by how much its loss fell from its first to its last step; and
+            `response_slope`, by how much it still fell per step at the end of the turn: from the third to the last
+            quarter of the steps. It is 0 for a best response, up to the noise of batches.
         """
         quarter = max(1, len(self.losses) // 4)
         earlier, last = self.losses[-2 * quarter : -quarter] or self.losses[:quarter], self.losses[-quarter:]

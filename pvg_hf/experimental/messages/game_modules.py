@@ -29,14 +29,10 @@ class GameRules:
     Settings of the losses.
 
     Args:
-        message_source (`str`, *optional*, defaults to `"prover"`):
-            What the verifier sees as the message: the prover's, none (zeros), or the column `witness`.
-        entropy_bonus (`float`, *optional*, defaults to `0.0`):
-            Weight of the entropy of the messages in the prover's loss.
-        correction (`str`, *optional*, defaults to `"none"`):
-            Correction of the verifier's loss, see [`~pvg_hf.losses.pointwise_cross_entropy`].
-        center (`float`, *optional*, defaults to `0.0`):
-            Weight of the mean squared score in the verifier's loss.
+        message_source: What the verifier sees as the message: the prover's, none (zeros), or the column `witness`.
+        entropy_bonus: Weight of the entropy of the messages in the prover's loss.
+        correction: Correction of the verifier's loss, see [`~pvg_hf.losses.pointwise_cross_entropy`].
+        center: Weight of the mean squared score in the verifier's loss.
     """
 
     message_source: MessageSource = "prover"
@@ -52,14 +48,7 @@ class MessageGame(nn.Module):
     Columns of the problems are passed to both players by name. A column whose name begins with `prover_` is passed to the prover
     alone, in place of the column without this prefix.
 
-    Args:
-        prover ([`MessageProverModel`]), verifier ([`MessageVerifierModel`]):
-            The players.
-        rules ([`GameRules`], *optional*):
-            Settings of the losses.
-
-    Raises:
-        ValueError: if the players disagree about the size of messages.
+    Raises `ValueError` if the players disagree about the size of messages.
     """
 
     def __init__(self, prover: MessageProverModel, verifier: MessageVerifierModel, rules: GameRules | None = None):
@@ -82,17 +71,9 @@ class MessageGame(nn.Module):
         Compute the loss of the player whose turn it is, while the other is frozen: without gradient, and in evaluation mode.
 
         Args:
-            turn (`str`):
-                `prover`, `verifier`, or `both`: both losses at the same point, each with the other player frozen.
-            problems (`Mapping[str, torch.Tensor]`):
-                Columns of the problems, and `witness` if that is the message.
-            labels (`torch.Tensor` of shape `(num_problems,)`, *optional*):
-                Labels for the verifier's loss, perhaps noisy.
-            rates (`tuple[float, float]`, *optional*, defaults to `(0.0, 0.0)`):
-                Rates `(rho0, rho1)` that a correction assumes.
-
-        Returns:
-            `dict[str, torch.Tensor]`: the scalar losses by player.
+            turn: `prover`, `verifier`, or `both`: both losses at the same point, each with the other player frozen.
+            problems: Columns of the problems, and `witness` if that is the message.
+            labels: shape `(num_problems,)`. Labels for the verifier's loss, perhaps noisy.
         """
         losses = {}
         if turn != "verifier":
@@ -126,10 +107,7 @@ class MessageGame(nn.Module):
         Return -log P(accept), less the entropy bonus. Its gradient reaches the prover through the verifier.
 
         Args:
-            problems (`Mapping[str, torch.Tensor]`):
-                Columns of the problems.
-            prover_params, verifier_params (`Mapping[str, torch.Tensor]`, *optional*):
-                Parameters to use instead of the players' own.
+            prover_params, verifier_params: Parameters to use instead of the players' own.
         """
         message = self.message(problems, prover_params)
         loss = acceptance_loss(self.scores(problems, message, verifier_params))

@@ -28,12 +28,12 @@ class MessageJudgement:
     Figures of a game.
 
     Args:
-        figures (`dict[str, Figure]`):
-            `clean_loss` (nats, with the interval of the mean), `accuracy`, `completeness` (P(accepted | yes) with the trained prover), and
-            `soundness` (P(rejected | no)) against the trained prover. If they were asked for, `soundness_fresh` against a freshly
-            trained prover, and `soundness_attack` against the best of several direct optimisations of each message, the prover's own
-            included. `precision_at_C`: share of yes among the share C of problems with the highest scores. `accuracy_NAME`, with
-            messages that are shuffled, zeroed, or of another problem of the class; and `message_diversity`.
+        figures: `clean_loss` (nats, with the interval of the mean), `accuracy`, `completeness` (P(accepted | yes) with
+            the trained prover), and `soundness` (P(rejected | no)) against the trained prover. If they were asked for,
+            `soundness_fresh` against a freshly trained prover, and `soundness_attack` against the best of several
+            direct optimisations of each message, the prover's own included. `precision_at_C`: share of yes among the
+            share C of problems with the highest scores. `accuracy_NAME`, with messages that are shuffled, zeroed, or
+            of another problem of the class; and `message_diversity`.
     """
 
     figures: dict[str, Figure]
@@ -52,15 +52,8 @@ def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) ->
     Judge a game.
 
     Args:
-        game ([`~pvg_hf.experimental.messages.game_modules.MessageGame`]):
-            The trained players.
-        loaded ([`~pvg_hf.experimental.messages.building.LoadedWorld`]):
-            The world. The test problems are judged; a fresh prover is trained on the training problems.
-        recipe ([`~pvg_hf.experimental.messages.recipe.MessageRecipe`]):
-            The recipe, whose section `judging` says what is computed.
-
-    Returns:
-        [`MessageJudgement`].
+        loaded: The world. The test problems are judged; a fresh prover is trained on the training problems.
+        recipe: The recipe, whose section `judging` says what is computed.
     """
     game, judging = game.eval(), recipe.judging
     threshold = acceptance_threshold(recipe)
@@ -131,19 +124,9 @@ def attack_messages(
     Optimise the message of each problem directly, against the frozen verifier.
 
     Args:
-        game ([`~pvg_hf.experimental.messages.game_modules.MessageGame`]):
-            The players.
-        problems (`Mapping[str, torch.Tensor]`):
-            Columns of the problems.
-        start (`torch.Tensor` of shape `(num_problems, message_size)`):
-            The prover's messages, from which one optimisation starts; others start at random.
-        judging ([`~pvg_hf.experimental.messages.recipe.JudgingConfig`]):
-            Steps and restarts.
-        seed (`int`):
-            Seed of the random starts.
-
-    Returns:
-        `torch.Tensor` of shape `(num_problems,)`: the highest score of any allowed message that was tried, for each problem.
+        start: shape `(num_problems, message_size)`. The prover's messages, from which one optimisation starts; others
+            start at random.
+    Returns: shape `(num_problems,)`; the highest score of any allowed message that was tried, for each problem.
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "messages", "attack"))
     is_discrete = game.prover.config.message_form == "discrete"

@@ -16,14 +16,9 @@ def acceptance_scores(logits: torch.Tensor) -> torch.Tensor:
     With two logits it is their difference, so that losses of the score equal those of log-softmax.
 
     Args:
-        logits (`torch.Tensor` of shape `(num_problems, 1)` or `(num_problems, 2)`):
-            Logit of yes, or logits of no and yes.
-
-    Returns:
-        `torch.Tensor` of shape `(num_problems,)`.
-
-    Raises:
-        ValueError: for another shape.
+        logits: shape `(num_problems, 1)`. Logit of yes, or logits of no and yes.
+    Returns: `torch.Tensor` of shape `(num_problems,)`.
+    Raises `ValueError` for another shape.
     """
     if logits.ndim != 2 or logits.shape[1] not in (1, 2):
         raise ValueError(f"The verifier's logits have shape {tuple(logits.shape)}; it must be (n, 1) or (n, 2).")
@@ -36,11 +31,8 @@ def acceptance_loss(scores: torch.Tensor) -> torch.Tensor:
     Return the prover's loss: the mean of softplus(-s) = -log P(accept), whatever the answer.
 
     Args:
-        scores (`torch.Tensor` of shape `(num_problems,)`):
-            Scores s of the verifier.
-
-    Returns:
-        `torch.Tensor`: scalar, at least 0.
+        scores: shape `(num_problems,)`. Scores s of the verifier.
+    Returns: scalar, at least 0.
     """
     return F.softplus(-scores).mean()
 
@@ -52,14 +44,7 @@ def message_entropy(messages: torch.Tensor, config: MessagePlayerConfig) -> torc
     It is 0 if all problems get the same extreme message, and log 2 (or log `num_symbols`) if all symbols are equally frequent. A
     continuous entry z counts as the symbol 1 with probability (1 + z) / 2.
 
-    Args:
-        messages (`torch.Tensor` of shape `(num_problems, message_size)`):
-            Messages.
-        config ([`MessagePlayerConfig`]):
-            Their form.
-
-    Returns:
-        `torch.Tensor`: scalar.
+    Returns: scalar.
     """
     if config.message_form == "discrete":
         shares = messages.unflatten(-1, (config.message_width, config.num_symbols)).mean(dim=0)

@@ -18,17 +18,8 @@ class MessageMLPConfig(MessagePlayerConfig):
     Sizes of a fully connected network, in addition to those of [`MessagePlayerConfig`].
 
     Args:
-        num_inputs (`int`, *optional*, defaults to 165):
-            Entries of a problem.
-        hidden_size (`int`, *optional*, defaults to 128):
-            Width of the hidden layers.
-        num_layers (`int`, *optional*, defaults to 2):
-            Number of hidden layers.
-        dropout (`float`, *optional*, defaults to 0.0):
-            P(an entry of a hidden layer is dropped) in training, in [0, 1).
-
-    Raises:
-        ValueError: for a size out of range.
+        dropout: P(an entry of a hidden layer is dropped) in training, in [0, 1).
+    Raises `ValueError` for a size out of range.
     """
 
     num_inputs: int = 165

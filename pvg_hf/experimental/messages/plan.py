@@ -28,8 +28,7 @@ def describe_message_plan(recipe: MessageRecipe) -> str:
     Check a recipe, and describe its games and the expected time, by playing up to two rounds if there is anything to play. The run's
     folder is not changed.
 
-    Raises:
-        ValueError: if the recipe has mistakes or differs from the one that the run was started with.
+    Raises `ValueError` if the recipe has mistakes or differs from the one that the run was started with.
     """
     folder = MessageRunFolder.of(recipe)
     check_same_message_recipe(recipe, folder)

@@ -14,17 +14,12 @@ class MessagePlayerConfig(PreTrainedConfig):
     Configuration that every message player has.
 
     Args:
-        message_width (`int`, *optional*, defaults to 10):
-            Entries of a message.
-        message_form (`str`, *optional*, defaults to `"continuous"`):
-            `continuous`: entries in (-1, 1). `discrete`: each entry is one of `num_symbols` symbols, as a one-hot vector.
-        num_symbols (`int`, *optional*, defaults to 2):
-            Symbols of a discrete entry.
-        temperature (`float`, *optional*, defaults to 1.0):
-            Temperature of the Gumbel softmax for discrete messages.
-
-    Raises:
-        ValueError: for an unknown form, or a size out of range.
+        message_width: Entries of a message.
+        message_form: `continuous`: entries in (-1, 1). `discrete`: each entry is one of `num_symbols` symbols, as a
+            one-hot vector.
+        num_symbols: Symbols of a discrete entry.
+        temperature: Temperature of the Gumbel softmax for discrete messages.
+    Raises `ValueError` for an unknown form, or a size out of range.
     """
 
     message_width: int = 10
@@ -47,11 +42,8 @@ class MessageVerifierConfig(MessagePlayerConfig):
     Configuration that every verifier has, in addition to [`MessagePlayerConfig`].
 
     Args:
-        num_logits (`int`, *optional*, defaults to 1):
-            1, the logit of yes, or 2, those of no and yes.
-
-    Raises:
-        ValueError: for another number of logits.
+        num_logits: 1, the logit of yes, or 2, those of no and yes.
+    Raises `ValueError` for another number of logits.
     """
 
     num_logits: int = 1
@@ -83,12 +75,9 @@ class MessageProverModel(MessagePlayerModel):
         Turn outputs of the network into messages.
 
         Args:
-            raw (`torch.Tensor` of shape `(num_problems, message_size)`):
-                Unbounded outputs.
-
-        Returns:
-            `torch.Tensor` of the same shape: in (-1, 1); or one-hot vectors, which are sampled in training, with the gradient of
-            the softmax (straight-through Gumbel), and the most likely symbols otherwise.
+            raw: shape `(num_problems, message_size)`. Unbounded outputs.
+        Returns: `torch.Tensor` of the same shape: in (-1, 1); or one-hot vectors, which are sampled in training, with
+            the gradient of the softmax (straight-through Gumbel), and the most likely symbols otherwise.
         """
         if self.config.message_form == "continuous":
             return torch.tanh(raw)

@@ -103,19 +103,10 @@ def noise_draws(rows: torch.Tensor, num_rows: int, seed: int, resample: str, epo
     Return the uniform draws that decide which labels flip.
 
     Args:
-        rows (`torch.Tensor` of shape `(batch,)`):
-            Row numbers.
-        num_rows (`int`):
-            Rows of the dataset.
-        seed (`int`):
-            Seed of the noise.
-        resample (`str`):
-            `fixed`, `epoch` or `step`.
-        epoch (`int`), step (`int`):
-            Current epoch and optimiser step.
-
-    Returns:
-        `torch.Tensor` of shape `(batch,)`, in [0, 1), float64. A row's draw does not depend on the rates.
+        rows: shape `(batch,)`. Row numbers.
+        num_rows: Rows of the dataset.
+        resample: `fixed`, `epoch` or `step`.
+    Returns: `torch.Tensor` of shape `(batch,)`, in [0, 1), float64. A row's draw does not depend on the rates.
     """
     moment = {"fixed": None, "epoch": epoch, "step": step}[resample]
     return _all_draws(num_rows, seed, resample, moment)[rows.cpu()]

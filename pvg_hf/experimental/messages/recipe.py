@@ -301,18 +301,11 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
     Load a recipe of the message game.
 
     Args:
-        source (`str`, `Path` or `Mapping`):
-            A YAML file, or its contents.
-        overrides (`Iterable[str]`, *optional*):
-            `section.key=value`, with the value in YAML; later ones win. Another kind of player, or another world, replaces its whole
-            section.
-
-    Returns:
-        [`MessageRecipe`]: the checked recipe.
-
-    Raises:
-        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range; or if it is the
-            recipe of a game with rounds of solutions.
+        source: A YAML file, or its contents.
+        overrides: `section.key=value`, with the value in YAML; later ones win. Another kind of player, or another
+            world, replaces its whole section.
+    Raises `RecipeError` listing every unknown key (with the closest known one), wrong type and value out of range; or
+        if it is the recipe of a game with rounds of solutions.
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     overrides = list(overrides)

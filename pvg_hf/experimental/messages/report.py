@@ -52,15 +52,8 @@ def write_message_report(root: Path) -> Path:
     """
     Write `report.html` and `plots/*.png` into the folder of a judged run.
 
-    Args:
-        root (`Path`):
-            The folder.
-
-    Returns:
-        `Path`: the page, one file without scripts.
-
-    Raises:
-        ValueError: if the folder holds no judged message game.
+    Returns: the page, one file without scripts.
+    Raises `ValueError` if the folder holds no judged message game.
     """
     recipe, judged = read_message_run(root)
     images = []
@@ -77,8 +70,7 @@ def read_message_run(root: Path) -> tuple[MessageRecipe, dict[str, MessageJudgem
     """
     Read the recipe of a run and the figures of its games.
 
-    Raises:
-        ValueError: if the folder holds no judged message game.
+    Raises `ValueError` if the folder holds no judged message game.
     """
     folder = MessageRunFolder(root)
     if not folder.judgement.exists():

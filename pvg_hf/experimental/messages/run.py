@@ -35,14 +35,9 @@ def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRu
     Play a message game and its controls, judge them and write the report. Finished games are not played again, and an unfinished one
     resumes from its last checkpoint.
 
-    Args:
-        progress (`bool`, *optional*, defaults to `False`):
-            Whether to show progress bars.
-
-    Raises:
-        ValueError: if the recipe has mistakes, differs from the one that the run was started with, or if another process plays the
-            run.
-        FloatingPointError: if a loss is not finite.
+    Raises `ValueError` if the recipe has mistakes, differs from the one that the run was started with, or if another
+        process plays the run.
+    Raises `FloatingPointError` if a loss is not finite.
     """
     folder, processes = MessageRunFolder.of(recipe), PartialState()
     check_same_message_recipe(recipe, folder)
@@ -65,8 +60,7 @@ def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -
     """
     Check that a folder is new or was started with the same recipe. If nothing was played in it yet, the recipe may still change.
 
-    Raises:
-        ValueError: listing the differences, or if the folder belongs to a run of another kind.
+    Raises `ValueError` listing the differences, or if the folder belongs to a run of another kind.
     """
     if (folder.root / RECIPE_FILE).exists():
         raise ValueError(

@@ -26,15 +26,10 @@ class MessageTransformerConfig(MessagePlayerConfig):
     Configuration of a player on an encoder, in addition to [`MessagePlayerConfig`].
 
     Args:
-        encoder (`dict` or [`~transformers.PreTrainedConfig`], *optional*):
-            Configuration of the encoder, with its `model_type`; DistilBERT's by default.
-        freeze_encoder (`bool`, *optional*, defaults to `False`):
-            Whether only the head is trained.
-        dropout (`float`, *optional*, defaults to 0.0):
-            P(an entry of the first token's state is dropped before the head) in training, in [0, 1).
-
-    Raises:
-        ValueError: for a `dropout` out of range.
+        encoder: Configuration of the encoder, with its `model_type`; DistilBERT's by default.
+        freeze_encoder: Whether only the head is trained.
+        dropout: P(an entry of the first token's state is dropped before the head) in training, in [0, 1).
+    Raises `ValueError` for a `dropout` out of range.
     """
 
     sub_configs_defaults = {"encoder": SubConfigSpec(config_class=AutoConfig, model_type="distilbert")}  # noqa: RUF012

@@ -20,14 +20,8 @@ class StepRule:
     Optimiser of a repeated step, as AdamW or SGD of torch.
 
     Args:
-        kind (`str`):
-            `adamw` or `sgd`.
-        learning_rate (`dict[str, float]`), weight_decay (`dict[str, float]`):
-            By parameter.
-        max_grad_norm (`float`):
-            Norm to which the gradients are clipped; 0 for no limit.
-        betas (`tuple[float, float]`, *optional*, defaults to `(0.9, 0.999)`), eps (`float`, *optional*, defaults to `1e-08`):
-            Of AdamW.
+        learning_rate, weight_decay: By parameter.
+        max_grad_norm: Norm to which the gradients are clipped; 0 for no limit.
     """
 
     kind: str
@@ -44,15 +38,7 @@ class StepRule:
         Take a step without changing anything in place.
 
         Args:
-            params (`dict[str, torch.Tensor]`), grads (`dict[str, torch.Tensor]`):
-                Parameters and their gradients.
-            moments (`dict[str, dict[str, torch.Tensor]]`):
-                `exp_avg` and `exp_avg_sq` of AdamW; empty for SGD.
-            number (`int`):
-                Number of the step, from 1.
-
-        Returns:
-            The new parameters and moments.
+            moments: `exp_avg` and `exp_avg_sq` of AdamW; empty for SGD.
         """
         grads = self._clipped(grads)
         if self.kind == "sgd":
@@ -83,16 +69,8 @@ class Snapshot:
     State of the follower before a step, and the step's batch.
 
     Args:
-        params (`dict[str, torch.Tensor]`):
-            Parameters.
-        moments (`dict[str, dict[str, torch.Tensor]]`):
-            State of the optimiser, see [`StepRule.step`].
-        number (`int`):
-            Number of the step, from 1.
-        batch (`dict[str, torch.Tensor]`):
-            Columns of the problems.
-        rule ([`StepRule`]):
-            Optimiser of the step.
+        number: Number of the step, from 1.
+        batch: Columns of the problems.
     """
 
     params: Params
@@ -109,13 +87,9 @@ def repeat_steps(
     Repeat the follower's last steps from the first snapshot on.
 
     Args:
-        follower_loss (`Callable`):
-            `(follower_params, batch) -> loss`, which also depends on the leader's parameters.
-        snapshots (`Sequence[Snapshot]`):
-            The last steps in their order; parameters and moments of the first one are used.
-
-    Returns:
-        `dict[str, torch.Tensor]`: parameters after the steps, as a differentiable function of the leader's parameters.
+        follower_loss: `(follower_params, batch) -> loss`, which also depends on the leader's parameters.
+        snapshots: The last steps in their order; parameters and moments of the first one are used.
+    Returns: parameters after the steps, as a differentiable function of the leader's parameters.
     """
     params, moments = snapshots[0].params, snapshots[0].moments
     for snapshot in snapshots:
@@ -131,14 +105,9 @@ def take_snapshot(
     Record a player and its optimiser before a step.
 
     Args:
-        player (`nn.Module`):
-            The follower.
-        optimizer (`Optimizer`):
-            AdamW or SGD (without momentum) with the follower's parameters in some of its groups.
-        batch (`Mapping[str, torch.Tensor]`):
-            The step's batch.
-        max_grad_norm (`float`):
-            Norm to which the step clips the gradients; 0 for no limit.
+        optimizer: AdamW or SGD (without momentum) with the follower's parameters in some of its groups.
+        batch: The step's batch.
+        max_grad_norm: Norm to which the step clips the gradients; 0 for no limit.
     """
     trained = {name: parameter for name, parameter in player.named_parameters() if parameter.requires_grad}
     groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}

@@ -23,19 +23,12 @@ def train_stacked(
     rounding (and other draws of dropout and discrete messages).
 
     Args:
-        games (`Sequence[MessageGame]`):
-            Games of equal architecture, on the CPU.
-        seeds (`Sequence[int]`):
-            Seed of each game, for the order of its problems and its noise; they replace those of `args`.
-        args ([`StackelbergConfig`]):
-            Settings of the training, with the noise of all games. Device, logging and checkpoints are not used.
-
-    Yields:
-        `dict[str, list[float]]`: after each round, `prover_loss` and `verifier_loss` of each game at the last step of the player.
-
-    Raises:
-        ValueError: for `prover_steps=best_response` or an unrolled gradient, whose steps differ between games.
-        FloatingPointError: if a loss is not finite.
+        games: Games of equal architecture, on the CPU.
+        seeds: Seed of each game, for the order of its problems and its noise; they replace those of `args`.
+        args: Settings of the training, with the noise of all games. Device, logging and checkpoints are not used.
+    Yields: after each round, `prover_loss` and `verifier_loss` of each game at the last step of the player.
+    Raises `ValueError` for `prover_steps=best_response` or an unrolled gradient, whose steps differ between games.
+    Raises `FloatingPointError` if a loss is not finite.
     """
     if args.prover_steps == "best_response" or args.leader_gradient == "unrolled":
         raise ValueError(

@@ -113,9 +113,8 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
     The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop. Where it
     compares with a reference function in place of `results`, the tests have no expected value.
 
-    Raises:
-        ValueError: if the text has another form.
-        SyntaxError: if it is not Python.
+    Raises `ValueError` if the text has another form.
+    Raises `SyntaxError` if it is not Python.
     """
     tree = parse_python(text)
     values = {

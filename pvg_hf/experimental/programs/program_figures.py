@@ -100,8 +100,7 @@ def program_problem_columns(rows: pd.DataFrame, role: Role) -> dict[str, pd.Seri
     """
     Return a role's columns of the table of problems, indexed by problem.
 
-    Returns:
-        `dict[str, pd.Series]`: `certified_wrong_<role>`, the share of a problem's solutions with a certificate, and the means
+    Returns: `certified_wrong_<role>`, the share of a problem's solutions with a certificate, and the means
         `visible_pass_rate_<role>`, `hidden_pass_rate_<role>` and `similarity_<role>`.
     """
     columns = {f"certified_wrong_{role}": is_certified_wrong(rows).groupby(rows["problem_id"]).mean()}
@@ -115,13 +114,9 @@ def weighted_quantile(values: np.ndarray, share: float) -> Statistic:
     Return a quantile as a function of weights: the smallest value that at least this share of the weight does not exceed.
 
     Args:
-        values (`np.ndarray` of shape `(n,)`):
-            Finite numbers.
-        share (`float`):
-            In (0, 1).
-
-    Returns:
-        `Callable`: maps weights of shape `(num_resamples, n)` to quantiles of shape `(num_resamples,)`; NaN without weight.
+        values: shape `(n,)`. Finite numbers.
+        share: In (0, 1).
+    Returns: maps weights of shape `(num_resamples, n)` to quantiles of shape `(num_resamples,)`; NaN without weight.
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order]

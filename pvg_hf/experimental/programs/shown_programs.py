@@ -20,18 +20,12 @@ class ShownProgram:
     A program as pages show it.
 
     Args:
-        program (`str`):
-            The program, as extracted from the solution.
-        is_whole (`bool`):
-            Whether the solution has nothing else, except blank space at its ends.
-        visible_pass_rate (`float`, *optional*), hidden_pass_rate (`float`, *optional*):
-            Shares of tests passed, in [0, 1]; `None` if the sandbox failed.
-        similarity (`float`, *optional*):
-            Similarity to the task's nearest honest program, in [0, 1].
-        honest (`str`, *optional*):
-            For an incorrect program, the most similar of the honest programs that are known.
-        certificate ([`~pvg_hf.experimental.programs.code.Certificate`], *optional*):
-            An input on which the program is proved to be wrong, with both outputs.
+        program: The program, as extracted from the solution.
+        is_whole: Whether the solution has nothing else, except blank space at its ends.
+        visible_pass_rate, hidden_pass_rate: Shares of tests passed, in [0, 1]; `None` if the sandbox failed.
+        similarity: Similarity to the task's nearest honest program, in [0, 1].
+        honest: For an incorrect program, the most similar of the honest programs that are known.
+        certificate: An input on which the program is proved to be wrong, with both outputs.
     """
 
     program: str
@@ -48,11 +42,8 @@ def prepare_program(row: Mapping[str, Any], honest: Iterable[str]) -> ShownProgr
     Prepare the program of a solution.
 
     Args:
-        honest (`Iterable[str]`):
-            Honest programs for the same problem, such as its reference and correct programs of the helpful role.
-
-    Returns:
-        [`ShownProgram`], *optional*: `None` if the task's solutions are no programs, or if this one has none.
+        honest: Honest programs for the same problem, such as its reference and correct programs of the helpful role.
+    Returns: [`ShownProgram`], *optional*: `None` if the task's solutions are no programs, or if this one has none.
     """
     program = row.get("answer")
     if not set(PROGRAM_COLUMNS) <= set(row.keys()) or pd.isna(program):
@@ -81,8 +72,7 @@ def show_difference(honest: str, program: str) -> Markup:
     space, and equal lines further away are left out. Spaces at the ends of lines are ignored.
 
     Args:
-        honest (`str`), program (`str`):
-            The two programs. If one is long, a note is returned instead.
+        honest, program: The two programs. If one is long, a note is returned instead.
     """
     if _is_long(honest) or _is_long(program):
         return Markup('<p class="soft">The programs are too long to be compared line by line.</p>')

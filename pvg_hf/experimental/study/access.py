@@ -38,10 +38,8 @@ class Owner:
     the Space's author, and members of its organisation with write access, are also owners after login.
 
     Args:
-        token (`str`, *optional*):
-            The secret token; random by default.
-        account (`str`, *optional*):
-            Author of the Space; `None` if there is no login.
+        token: The secret token; random by default.
+        account: Author of the Space; `None` if there is no login.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
@@ -72,12 +70,7 @@ class Owner:
         )
 
     def check(self, request: gr.Request) -> None:
-        """
-        Refuse an event that does not come from the owner.
-
-        Raises:
-            gr.Error: if it does not.
-        """
+        """Refuse an event that does not come from the owner. Raises `gr.Error` if it does not."""
         if not self.sent(request.request):
             raise gr.Error(self.advice, duration=None, print_exception=False)
 
@@ -102,10 +95,7 @@ class StudyGate(Gate):
     Turns the owner's link into a cookie, and refuses uploads by others.
 
     Args:
-        app (`Callable`):
-            The next ASGI application.
-        owner ([`Owner`]):
-            The owner, who may upload filled-in sheets.
+        owner: The owner, who may upload filled-in sheets.
     """
 
     def __init__(self, app: Callable, owner: Owner):
@@ -133,10 +123,7 @@ class Newcomers:
     Limits the number of new participants per address and hour.
 
     Args:
-        limit (`int`, *optional*, defaults to 60):
-            Maximum number of new participants from one address within an hour.
-        clock (`Callable[[], float]`, *optional*):
-            Returns the time in seconds.
+        limit: Maximum number of new participants from one address within an hour.
     """
 
     def __init__(self, limit: int = NEW_PARTICIPANTS_PER_HOUR, clock: Callable[[], float] = time.monotonic):
@@ -144,12 +131,7 @@ class Newcomers:
         self._came: dict[str, deque[float]] = {}
 
     def admit(self, address: str) -> None:
-        """
-        Count a new participant.
-
-        Raises:
-            ValueError: if the address has reached the limit.
-        """
+        """Count a new participant. Raises `ValueError` if the address has reached the limit."""
         now = self._clock()
         for times in self._came.values():
             while times and times[0] <= now - 3600:

@@ -33,16 +33,11 @@ class StudySettings:
     Settings of a study.
 
     Args:
-        folder (`Path`, *optional*):
-            Folder of the study's files; by default that of [`~pvg_hf.experimental.study.legibility.study_folder`].
-        seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
-            Time limit for a solution, and number of solutions per participant.
-        repository (`str`, *optional*):
-            Dataset repository that the answers are committed to, with the token in `HF_TOKEN`.
-        max_participants (`int`, *optional*, defaults to 200):
-            Maximum number of participants, including those with CSV sheets.
-        owner ([`~pvg_hf.experimental.study.access.Owner`], *optional*):
-            The owner, who may see results and draw sheets.
+        folder: Folder of the study's files; by default that of [`~pvg_hf.experimental.study.legibility.study_folder`].
+        seconds, num_solutions: Time limit for a solution, and number of solutions per participant.
+        repository: Dataset repository that the answers are committed to, with the token in `HF_TOKEN`.
+        max_participants: Maximum number of participants, including those with CSV sheets.
+        owner: The owner, who may see results and draw sheets.
     """
 
     folder: Path | None = None
@@ -61,8 +56,7 @@ def serve_study(source: str, settings: StudySettings, port: int | None) -> None:
     """
     Serve the study of a run until Ctrl-C or SIGTERM, and then commit the last answers.
 
-    Raises:
-        ValueError: if the run cannot be opened; nothing is served then.
+    Raises `ValueError` if the run cannot be opened; nothing is served then.
     """
     serve(
         lambda stack: make_study_app(open_run(source), settings, stack),
@@ -82,12 +76,7 @@ def make_study_app(run: OpenRun, settings: StudySettings, stack: ExitStack) -> g
     Build the app of a run's study.
 
     Args:
-        run ([`~pvg_hf.app.runs.OpenRun`]):
-            The run.
-        settings ([`StudySettings`]):
-            Settings of the study.
-        stack (`ExitStack`):
-            Releases the app's resources: the study's lock, its uploads, and temporary files.
+        stack: Releases the app's resources: the study's lock, its uploads, and temporary files.
     """
     try:
         study: Study | str = _open_study(run, settings, stack)

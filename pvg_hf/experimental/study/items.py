@@ -19,12 +19,8 @@ class StudyItem:
     A solution to be judged.
 
     Args:
-        item (`str`):
-            An opaque id.
-        problem_id (`str`), round_index (`int`), role (`str`), correct (`bool`):
-            Origin and correctness, hidden from participants.
-        problem (`str`), solution (`str`):
-            Texts shown to participants.
+        item: An opaque id.
+        problem_id, round_index, role, correct: Origin and correctness, hidden from participants.
     """
 
     item: str
@@ -41,15 +37,10 @@ def choose_items(solutions: pd.DataFrame, seed: int) -> pd.DataFrame:
     Draw at most one correct and one incorrect solution per problem and prover.
 
     Args:
-        solutions (`pd.DataFrame`):
-            Solutions with a final answer: `problem_id`, `round_index`, `role`, `correct`, and `num_flaws` (null if no
-            checker counted flaws). Solutions with a correct answer and a flawed step are left out, as their true label is
-            ambiguous.
-        seed (`int`):
-            Seed of the draw.
-
-    Returns:
-        `pd.DataFrame`: the drawn rows, with their `item` ids.
+        solutions: Solutions with a final answer: `problem_id`, `round_index`, `role`, `correct`, and `num_flaws` (null
+            if no checker counted flaws). Solutions with a correct answer and a flawed step are left out, as their true
+            label is ambiguous.
+    Returns: the drawn rows, with their `item` ids.
     """
     is_clear = ~(solutions["correct"].astype(bool) & (solutions["num_flaws"].fillna(0) > 0))
     drawn = solutions[is_clear].sample(frac=1, random_state=np.random.default_rng(derive_seed(seed, "study")))
@@ -68,17 +59,9 @@ def draw_sheet(
     most one per problem. The sheet is then shuffled.
 
     Args:
-        items (`pd.DataFrame`):
-            The return value of [`choose_items`].
-        num_solutions (`int`):
-            Maximum number of solutions; there are fewer if there are not enough problems.
-        num_given (`Mapping[str, int]`):
-            How often each item was given to other participants; items given least often come first.
-        rng ([`~numpy.random.Generator`]):
-            Generator that breaks ties and shuffles.
-
-    Returns:
-        `pd.DataFrame`: rows of `items`.
+        num_solutions: Maximum number of solutions; there are fewer if there are not enough problems.
+        num_given: How often each item was given to other participants; items given least often come first.
+        rng: Generator that breaks ties and shuffles.
     """
     # Items given least often come first, in random order among equals.
     ranked = items.assign(given=[num_given.get(item, 0) for item in items["item"]], tie=rng.random(len(items)))

@@ -51,15 +51,9 @@ def open_study(
     Start a study, or resume it.
 
     Args:
-        run ([`OpenRun`]):
-            The run. Its test solutions are judged, including those of the base prover. A participant's sheet is drawn from
-            the rounds that exist when the participant arrives.
-        folder (`Path`):
-            Folder of the study's files.
-        seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
-            Time limit for a solution, and number of solutions per participant.
-        options (`Any`, *optional*):
-            Further arguments of [`~pvg_hf.experimental.study.participants.Study`].
+        run: The run. Its test solutions are judged, including those of the base prover. A participant's sheet is drawn
+            from the rounds that exist when the participant arrives.
+        seconds, num_solutions: Time limit for a solution, and number of solutions per participant.
     """
     seed = run.recipe.seed
     chosen: dict[SolutionIndex, pd.DataFrame] = {}  # cache for the current index, which is replaced when the run grows

@@ -42,14 +42,10 @@ class Progress:
     Progress of a participant.
 
     Args:
-        num_done (`int`), num_items (`int`):
-            Number of solutions answered, and number on the sheet.
-        item ([`StudyItem`], *optional*):
-            The next solution; `None` at the end.
-        seconds_left (`float`, *optional*):
-            Time left for this solution, counted from when it was first shown; `None` before that.
-        has_run_out (`bool`, *optional*, defaults to `False`):
-            Whether this call recorded a timeout of the previous solution.
+        num_done, num_items: Number of solutions answered, and number on the sheet.
+        item: The next solution; `None` at the end.
+        seconds_left: Time left for this solution, counted from when it was first shown; `None` before that.
+        has_run_out: Whether this call recorded a timeout of the previous solution.
     """
 
     num_done: int
@@ -70,23 +66,13 @@ class Study:
     has ended, the clock starts again, and `num_shown` of the answer counts this.
 
     Args:
-        folder (`Path`):
-            Folder of the files, made with the first sheet. Only one process at a time may use it.
-        draw (`Callable[[str, Counter[str]], list[StudyItem]]`):
-            Draws a new participant's solutions, given how often each item was given so far.
-        seconds (`float`, *optional*, defaults to `45.0`):
-            Time limit for a solution (Kirchner et al. 2024).
-        max_participants (`int`, *optional*, defaults to 200):
-            Maximum number of sheets.
-        lock (`AbstractContextManager`, *optional*):
-            Held while a file is written, e.g. the lock of a [`~huggingface_hub.CommitScheduler`].
-        hold (`Callable[[], object]`, *optional*):
-            Called once, before the folder is read or made, e.g. to lock it.
-        clock (`Callable[[], float]`, *optional*):
-            Returns the seconds since the epoch.
-
-    Raises:
-        ValueError: if a file has a line that is not from a study.
+        folder: Folder of the files, made with the first sheet. Only one process at a time may use it.
+        draw: Draws a new participant's solutions, given how often each item was given so far.
+        seconds: Time limit for a solution (Kirchner et al. 2024).
+        max_participants: Maximum number of sheets.
+        lock: Held while a file is written, e.g. the lock of a [`~huggingface_hub.CommitScheduler`].
+        hold: Called once, before the folder is read or made, e.g. to lock it.
+    Raises `ValueError` if a file has a line that is not from a study.
     """
 
     def __init__(
@@ -140,8 +126,7 @@ class Study:
 
         The sheet is empty, and not stored, as long as the run has no solutions to judge.
 
-        Raises:
-            ValueError: if [`check_participant`] refuses the id, the study is full, or its folder cannot be opened.
+        Raises `ValueError` if [`check_participant`] refuses the id, the study is full, or its folder cannot be opened.
         """
         check_participant(participant)
         with self._guard:
@@ -158,12 +143,7 @@ class Study:
             return self._given[participant]
 
     def check_places(self, number: int) -> None:
-        """
-        Check that `number` more participants can join.
-
-        Raises:
-            ValueError: if the study has fewer free places.
-        """
+        """Check that `number` more participants can join. Raises `ValueError` if the study has fewer free places."""
         with self._guard:
             self._open()
             num_left = self.max_participants - len(self._given)
@@ -200,17 +180,11 @@ class Study:
         Record an answer to the currently shown solution.
 
         Args:
-            participant (`str`), item_id (`str`):
-                Ids of the participant and of the solution.
-            judgment ([`Judgment`]):
-                The judgment. A late one is recorded as `TIME_RAN_OUT`. A `TIME_RAN_OUT` that arrives before this study's
-                own clock has run out is not recorded.
-            confidence (`int`, *optional*):
-                One of `CONFIDENCES`; `None` if time ran out.
-
-        Returns:
-            [`Judgment`], *optional*: the recorded judgment. `None` if nothing was recorded: for a second answer, for a
-            solution that was never shown, and for a premature timeout.
+            judgment: The judgment. A late one is recorded as `TIME_RAN_OUT`. A `TIME_RAN_OUT` that arrives before this
+                study's own clock has run out is not recorded.
+            confidence: One of `CONFIDENCES`; `None` if time ran out.
+        Returns: [`Judgment`], *optional*: the recorded judgment. `None` if nothing was recorded: for a second answer,
+            for a solution that was never shown, and for a premature timeout.
         """
         with self._guard:
             start = self._started.get((participant, item_id))  # `None` if it was not shown since the app started
@@ -308,12 +282,7 @@ def _is_answer(row: dict[str, Any]) -> bool:
 
 
 def check_participant(participant: str) -> None:
-    """
-    Check that a participant's id can be used in links and files.
-
-    Raises:
-        ValueError: if it cannot.
-    """
+    """Check that a participant's id can be used in links and files. Raises `ValueError` if it cannot."""
     if not _PARTICIPANT.fullmatch(participant):
         raise ValueError(
             f"The participant's id {participant[:80]!r} must have 1 to 64 letters, digits, `_`, `.` and `-`."

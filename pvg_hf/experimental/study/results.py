@@ -23,14 +23,9 @@ def study_results(answers: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """
     Accuracy and time by round and role.
 
-    Args:
-        answers (`Sequence[dict[str, Any]]`):
-            The return value of [`~pvg_hf.experimental.study.participants.Study.answers`].
-
-    Returns:
-        `pd.DataFrame`: one row per round and role, with `num_participants` and a [`Figure`] in each of `FIGURES`:
-        the share judged correctly (a timeout counts as wrong), the same share among correct and among flawed solutions, the
-        mean time of the answers without timeout, and the share of timeouts. Each interval is clustered by problem or by
+    Returns: one row per round and role, with `num_participants` and a [`Figure`] in each of `FIGURES`: the share
+        judged correctly (a timeout counts as wrong), the same share among correct and among flawed solutions, the mean
+        time of the answers without timeout, and the share of timeouts. Each interval is clustered by problem or by
         participant, whichever is wider.
     """
     table = pd.DataFrame(answers)
@@ -83,15 +78,7 @@ _SHIFTS = (-0.06, 0.06)  # sideways shift of the two roles, in rounds, so that t
 
 
 def plot_study(results: pd.DataFrame, seconds: float) -> Plot | None:
-    """
-    Plot accuracy and time by round, with a line for each role.
-
-    Args:
-        results (`pd.DataFrame`):
-            The return value of [`~pvg_hf.experimental.study.results.study_results`].
-        seconds (`float`):
-            Time limit for a solution.
-    """
+    """Plot accuracy and time by round, with a line for each role."""
     if results.empty:
         return None
     canvas = new_canvas(8.4, 4.0)

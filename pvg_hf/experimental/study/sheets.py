@@ -35,13 +35,8 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     that a spreadsheet would run as a formula gets a leading apostrophe.
 
     Args:
-        study ([`~pvg_hf.experimental.study.participants.Study`]):
-            The study; it draws the sheets of new participants.
-        participants (`Sequence[str]`):
-            Ids of the participants.
-
-    Raises:
-        ValueError: if the study has no places for all of them; no sheet is drawn then.
+        study: The study; it draws the sheets of new participants.
+    Raises `ValueError` if the study has no places for all of them; no sheet is drawn then.
     """
     study.check_places(sum(not study.knows(participant) for participant in participants))
     file = io.StringIO()
@@ -59,18 +54,11 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
     Record the answers on filled-in sheets, either all of them or none.
 
     Args:
-        study ([`~pvg_hf.experimental.study.participants.Study`]):
-            The study that wrote the sheets.
-        text (`str`):
-            A CSV file, separated by commas or semicolons, with at least the columns `participant`, `item` and `judgment`
-            (`correct`, `flawed`, `time ran out`, or empty if not answered). Optional columns are `confidence` (1 to 3) and
-            `seconds`; both may be empty.
-
-    Returns:
-        `tuple[int, int]`: the number of new answers, and of those already known.
-
-    Raises:
-        SheetError: if a row is invalid (all are listed), or the file is not CSV or too large.
+        text: A CSV file, separated by commas or semicolons, with at least the columns `participant`, `item` and
+            `judgment` (`correct`, `flawed`, `time ran out`, or empty if not answered). Optional columns are
+            `confidence` (1 to 3) and `seconds`; both may be empty.
+    Returns: the number of new answers, and of those already known.
+    Raises `SheetError` if a row is invalid (all are listed), or the file is not CSV or too large.
     """
     if len(text) > MAX_CHARACTERS:
         raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")

@@ -37,20 +37,10 @@ def uploaded(
     folder, as on a Space after a restart, is first filled from the repository, so that the study resumes.
 
     Args:
-        repository (`str`):
-            A dataset repository, `org/name`. If it does not exist, it is created as a private one.
-        folder (`Path`):
-            Folder of the study.
-        token (`str`):
-            Token of an account with write access. It is kept in memory only.
-        minutes (`float`, *optional*, defaults to `1.0`):
-            Time between two commits.
-
-    Yields:
-        `AbstractContextManager`: a lock that must be held while a file is written.
-
-    Raises:
-        HubError: if the Hub cannot be reached or refuses.
+        repository: A dataset repository, `org/name`. If it does not exist, it is created as a private one.
+        token: Token of an account with write access. It is kept in memory only.
+    Yields: a lock that must be held while a file is written.
+    Raises `HubError` if the Hub cannot be reached or refuses.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not any(folder.glob(_FILES)):

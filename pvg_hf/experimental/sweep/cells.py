@@ -116,15 +116,8 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
     Recipe of a cell.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            Recipe of the sweep.
-        cell ([`Cell`]):
-            A cell of [`list_cells`].
-        takes_pool (`bool`, *optional*, defaults to `True`):
-            Whether to name the solutions and players that the seed's run makes; they need not exist yet.
-
-    Raises:
-        RecipeError: if the level or the correction is not compatible with the rest of the recipe.
+        takes_pool: Whether to name the solutions and players that the seed's run makes; they need not exist yet.
+    Raises `RecipeError` if the level or the correction is not compatible with the rest of the recipe.
     """
     run = sweep_folder(recipe).run(cell.name).root
     num_rounds = recipe.num_rounds if recipe.sweep.form == "game" else 1

@@ -22,15 +22,10 @@ class Fit:
     explained variance nor as error.
 
     Args:
-        terms (`tuple[Figure, ...]`):
-            Coefficients of the powers 1, 2, ... of the level, with 95 % intervals by Student's t if a degree of freedom is
-            left.
-        constant (`float`):
-            Mean of the seeds' constants.
-        r_squared (`float`, *optional*):
-            Explained share of the variance within seeds; `None` if there is no such variance.
-        n (`int`):
-            Number of values.
+        terms: Coefficients of the powers 1, 2, ... of the level, with 95 % intervals by Student's t if a degree of
+            freedom is left.
+        constant: Mean of the seeds' constants.
+        r_squared: Explained share of the variance within seeds; `None` if there is no such variance.
     """
 
     terms: tuple[Figure, ...]
@@ -48,13 +43,8 @@ def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence
     Fit a polynomial in the level by least squares, with one constant per seed.
 
     Args:
-        levels (`Sequence[float]`), values (`Sequence[float]`), seeds (`Sequence[int]`):
-            One of each per cell.
-        degree (`int`):
-            Degree of the polynomial, 1 or more.
-
-    Returns:
-        [`Fit`], or `None` if the levels within seeds do not determine the coefficients.
+        levels, values, seeds: One of each per cell.
+    Returns: [`Fit`], or `None` if the levels within seeds do not determine the coefficients.
     """
     of_seed = pd.get_dummies(pd.Series(list(seeds)), dtype=float).to_numpy()
     powers = np.power.outer(np.asarray(levels, dtype=float), np.arange(1, degree + 1))
@@ -86,12 +76,7 @@ def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> 
     Lowest level at which linearly interpolated values fall below `bound`; `None` if they never do.
 
     Args:
-        levels (`Sequence[float]`):
-            Levels in ascending order.
-        values (`Sequence[float]`):
-            One value per level.
-        bound (`float`):
-            The bound, in the unit of the values.
+        levels: Levels in ascending order.
     """
     for index, (level, value) in enumerate(zip(levels, values, strict=True)):
         if value < bound:
@@ -108,12 +93,9 @@ class Breakdown:
     Noise level at which a measure is halfway between its value without noise and its floor, the value at chance.
 
     Args:
-        level (`float`, *optional*):
-            Breakdown level of the mean over the seeds; `None` if it does not break down within the levels.
-        lowest (`float`, *optional*), highest (`float`, *optional*):
-            Lowest and highest breakdown level among the seeds that break down.
-        num_seeds (`int`), num_broken (`int`):
-            Number of all seeds, and of those that break down.
+        level: Breakdown level of the mean over the seeds; `None` if it does not break down within the levels.
+        lowest, highest: Lowest and highest breakdown level among the seeds that break down.
+        num_seeds, num_broken: Number of all seeds, and of those that break down.
     """
 
     level: float | None
@@ -128,13 +110,9 @@ def find_breakdown(by_seed: pd.DataFrame, clean: pd.Series, floors: pd.Series) -
     Find the breakdown level of a measure for which higher is better; negate all values of a loss.
 
     Args:
-        by_seed (`pd.DataFrame`):
-            Values, with a row per level (ascending) and a column per seed.
-        clean (`pd.Series`), floors (`pd.Series`):
-            Value on clean labels, and floor, of each seed.
-
-    Returns:
-        [`Breakdown`], or `None` if no seed is above its floor on clean labels: there is nothing to lose.
+        by_seed: Values, with a row per level (ascending) and a column per seed.
+        clean, floors: Value on clean labels, and floor, of each seed.
+    Returns: [`Breakdown`], or `None` if no seed is above its floor on clean labels: there is nothing to lose.
     """
     by_seed = by_seed.loc[:, (clean > floors).reindex(by_seed.columns)].dropna()
     if by_seed.empty:

@@ -43,13 +43,9 @@ def plot_sweep(vary: str, table: pd.DataFrame) -> Iterator[Plot]:
     Plot all measures of a sweep.
 
     Args:
-        vary (`str`):
-            Name of the varied rate, e.g. `rho0`.
-        table (`pd.DataFrame`):
-            The return value of [`~pvg_hf.experimental.sweep.result_tables.cell_table`].
-
-    Yields:
-        [`Plot`]: `levels` (measures by level), and `fits` (changes from the clean reference by level, with fitted curves).
+        vary: Name of the varied rate, e.g. `rho0`.
+    Yields: [`Plot`]: `levels` (measures by level), and `fits` (changes from the clean reference by level, with fitted
+        curves).
     """
     names = [name for name in MEASURES if name in table]
     seeds = f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t."

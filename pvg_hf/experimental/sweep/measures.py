@@ -37,15 +37,10 @@ class Measure:
     A measured quantity of a sweep.
 
     Args:
-        title (`str`):
-            Title with the unit.
-        floor (`float` or `str`, *optional*):
-            Value if the verifier, or the game, has no effect: a number, or the name of a figure of the clean reference. A
-            measure breaks down where it is halfway between its value without noise and the floor.
-        is_loss (`bool`):
-            Whether lower is better; the floor is then the upper end.
-        why_no_floor (`str`):
-            Reason shown in the summary if there is no floor.
+        floor: Value if the verifier, or the game, has no effect: a number, or the name of a figure of the clean
+            reference. A measure breaks down where it is halfway between its value without noise and the floor.
+        is_loss: Whether lower is better; the floor is then the upper end.
+        why_no_floor: Reason shown in the summary if there is no floor.
     """
 
     title: str
@@ -85,14 +80,10 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     Measure a finished cell.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            Recipe of the cell.
-        folder ([`RunFolder`]), reference ([`RunFolder`]):
-            Runs of the cell and of its clean reference.
-
-    Returns:
-        `dict[str, Figure]`: figures by the keys of `MEASURES`. The last two keys, and `base_helpful_accuracy`, exist only for
-        whole games. `prover_success` is the share of sneaky incorrect test solutions that the verifier accepts.
+        recipe: Recipe of the cell.
+        folder, reference: Runs of the cell and of its clean reference.
+    Returns: figures by the keys of `MEASURES`. The last two keys, and `base_helpful_accuracy`, exist only for whole
+        games. `prover_success` is the share of sneaky incorrect test solutions that the verifier accepts.
     """
     last = recipe.num_rounds - 1
     verifier = folder.verifier(last)
@@ -113,11 +104,8 @@ def clean_loss(rows: pd.DataFrame) -> Figure:
     Mean Bradley-Terry loss over all (correct, incorrect) pairs of the same problem, for a verifier trained with any loss.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `score` and `correct`.
-
-    Returns:
-        `Figure`: the loss in nats, without interval; `n` is the number of pairs.
+        rows: Solutions with `problem_id`, `score` and `correct`.
+    Returns: the loss in nats, without interval; `n` is the number of pairs.
     """
     total, num_pairs = 0.0, 0
     for _, group in rows.groupby("problem_id", sort=False):
@@ -136,8 +124,7 @@ def parameter_distance(verifier: Path, reference: Path) -> Figure:
 
     Saved weights are the whole model, or an adapter and a head.
 
-    Raises:
-        ValueError: if their files do not hold the same tensors.
+    Raises `ValueError` if their files do not hold the same tensors.
     """
     ours, theirs = _weights(verifier), _weights(reference)
     if ours.keys() != theirs.keys():

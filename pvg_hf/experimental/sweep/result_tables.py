@@ -136,13 +136,9 @@ def cell_table(recipe: Recipe, results: dict[Cell, dict[str, Any]]) -> pd.DataFr
     Table with one row per seed, level and correction, as far as the cell and its clean reference have results.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            Recipe of the sweep.
-        results (`dict[Cell, dict]`):
-            Results by trained cell. A training that several corrections share at level 0 appears in a row of each.
-
-    Returns:
-        `pd.DataFrame`: `seed`, `level`, `correction`, and for each measure its value, `MEASURE_low` and `MEASURE_high` (interval
+        results: Results by trained cell. A training that several corrections share at level 0 appears in a row of
+            each.
+    Returns: `seed`, `level`, `correction`, and for each measure its value, `MEASURE_low` and `MEASURE_high` (interval
         over problems, if any) and `MEASURE_change` from the reference.
     """
     sweep = recipe.sweep

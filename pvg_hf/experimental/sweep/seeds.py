@@ -12,12 +12,9 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
     Return the mean over seeds with its 95 % interval by Student's t.
 
     Args:
-        values (`ArrayLike` of shape `(num_seeds,)`):
-            One value per seed; NaN if a seed has none.
-
-    Returns:
-        `Figure`: `n` is the number of values. There is no interval for a single value, or for equal ones, which do not show that
-        there is no spread.
+        values: shape `(num_seeds,)`. One value per seed; NaN if a seed has none.
+    Returns: `n` is the number of values. There is no interval for a single value, or for equal ones, which do not show
+        that there is no spread.
     """
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]

@@ -62,13 +62,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     The round's verifier scores the base prover's solutions and those of earlier rounds; earlier verifiers that are
     still on disk score the round's. A phase that was interrupted continues after the last pool that was scored.
 
-    Args:
-        context ([`PhaseContext`]):
-            Context of the phase. `evaluation.crossed_rounds` limits the number of earlier rounds.
-
-    Returns:
-        `pd.DataFrame`: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own
-        verifier.
+    Returns: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own verifier.
     """
     folder, number, processes = context.folder, context.round_index, context.processes
     limit = context.recipe.evaluation.crossed_rounds
@@ -252,11 +246,9 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
     Fit the rules that choose answers on the verifier's held-out problems.
 
     Args:
-        num_samples (`int`, *optional*):
-            Number of solutions to choose from; by default all solutions of a problem.
-
-    Returns:
-        [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their file is missing.
+        num_samples: Number of solutions to choose from; by default all solutions of a problem.
+    Returns: [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their file is
+        missing.
     """
     file = folder.pool(round_index) / HELDOUT_HELPFUL
     if not file.exists():

@@ -66,18 +66,10 @@ class SubPhase:
     A training within the phase.
 
     Args:
-        roles (`tuple[Role, ...]`):
-            Roles that it trains.
-        prover (`ProverConfig`):
-            Settings of this training: the recipe's, with the steps of these roles.
-        rates (`tuple[float, float]`):
-            Rates `(rho0, rho1)` that the reward's correction assumes.
-        honest ([`HonestSide`]):
-            The helpful side that it leaves as it is, with which the stop rule compares the sneaky role.
-        helpful (`Path`, *optional*):
-            Folder of the helpful prover that the phase has trained before; `None` if it has trained none.
-        recovery (`str`):
-            Recovery from a sneaky collapse in an earlier attempt; `none` in the first attempt.
+        prover: Settings of this training: the recipe's, with the steps of these roles.
+        rates: Rates `(rho0, rho1)` that the reward's correction assumes.
+        honest: The helpful side that it leaves as it is, with which the stop rule compares the sneaky role.
+        recovery: Recovery from a sneaky collapse in an earlier attempt; `none` in the first attempt.
     """
 
     roles: tuple[Role, ...]
@@ -95,10 +87,7 @@ def run_prover(context: PhaseContext, output: Path, *, honest: HonestSide | None
     Write the last checkpoint (with `roles: separate`, an adapter per role), and next to it the best helpful one.
 
     Args:
-        context ([`PhaseContext`]), output (`Path`):
-            Context and folder of the phase.
-        honest ([`HonestSide`], *optional*):
-            If only the sneaky role is trained: the helpful side that it is compared with, measured by default.
+        honest: If only the sneaky role is trained: the helpful side that it is compared with, measured by default.
     """
     assumed = prover_rates(context)
     correction = report_prover_correction(context, assumed)

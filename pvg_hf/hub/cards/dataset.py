@@ -90,10 +90,7 @@ def columns_table(file: Path, known: dict[str, str]) -> str:
     Markdown table with the name, type and meaning of each column of a Parquet file.
 
     Args:
-        file (`Path`):
-            The file.
-        known (`dict[str, str]`):
-            `SOLUTION_MEANINGS` or `PAIR_MEANINGS`; any other column belongs to the task.
+        known: `SOLUTION_MEANINGS` or `PAIR_MEANINGS`; any other column belongs to the task.
     """
     rows = [["Column", "Type", "Meaning"]]
     for field in pq.read_schema(file):
@@ -107,10 +104,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
     Write the dataset card of a run's solutions.
 
     Args:
-        publication ([`Publication`]):
-            The round.
-        pairs (`Path`):
-            A file of pairs; the card describes its columns.
+        pairs: A file of pairs; the card describes its columns.
     """
     repos, license = publication.repos, license_of(publication.recipe, publication.license)
     data = DatasetCardData(

@@ -33,15 +33,7 @@ PROVER_CARD = ("prover.md.jinja", "text-generation")  # template, and the task u
 
 
 def player_card(publication: Publication, player: str) -> str:
-    """
-    Write the model card of a player.
-
-    Args:
-        publication ([`Publication`]):
-            The round.
-        player (`str`):
-            `prover` or `verifier`.
-    """
+    """Write the model card of a player."""
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
     kind = recipe.verifier.traits
@@ -103,10 +95,7 @@ def base_card(publication: Publication, kind: str) -> str:
     Write the model card of the base weights of a player's adapters.
 
     Args:
-        publication ([`Publication`]):
-            The round.
-        kind (`str`):
-            `prover-base` or `verifier-base`.
+        kind: `prover-base` or `verifier-base`.
     """
     player = next(player for player, base in BASES.items() if base == kind)
     recipe, repos = publication.recipe, publication.repos
@@ -136,12 +125,9 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
     Prompts of the prover, as published in `prompts.json`.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            A round's recipe. If its custom task cannot be imported, only the templates in the recipe are included.
-
-    Returns:
-        `dict`: `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as earlier turns; and
-        `chat_template_kwargs`.
+        recipe: A round's recipe. If its custom task cannot be imported, only the templates in the recipe are included.
+    Returns: `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as
+        earlier turns; and `chat_template_kwargs`.
     """
     examples: Sequence[dict[str, str]] = ()
     try:

@@ -55,10 +55,7 @@ def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> C
     Draw the main figures by round.
 
     Args:
-        figure_of (`Callable[[str, int], Figure]`):
-            Returns a figure of a round by its name, e.g. `accuracy/helpful`.
-        rounds (`list[int]`):
-            Rounds, at least one, in their order.
+        figure_of: Returns a figure of a round by its name, e.g. `accuracy/helpful`.
     """
     canvas = new_canvas(10.6, 4.4)  # inches
     accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)

@@ -41,9 +41,8 @@ def draw_pools(cells: Cells) -> Canvas:
     Draw shares of accepted mistakes as a matrix and as lines.
 
     Args:
-        cells (`dict[tuple[int, int], Figure]`):
-            Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's. All
-            have a value.
+        cells: Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's.
+            All have a value.
     """
     verifiers, pools = _verifiers_and_pools(cells)
     width, height = _matrix_size(verifiers, pools)

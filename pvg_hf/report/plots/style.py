@@ -39,14 +39,9 @@ class Plot:
     A plot of the report.
 
     Args:
-        name (`str`):
-            Name of its file, `plots/NAME.png`.
-        title (`str`), caption (`str`):
-            Heading, and a description with the numbers of solutions.
-        canvas ([`~matplotlib.figure.Figure`]):
-            The figure of matplotlib.
-        terms (`dict[str, str]`):
-            Terms used in the plot, each with a one-line definition.
+        name: Name of its file, `plots/NAME.png`.
+        title, caption: Heading, and a description with the numbers of solutions.
+        terms: Terms used in the plot, each with a one-line definition.
     """
 
     name: str
@@ -88,14 +83,8 @@ def draw_figures(axes: Axes, xs: Sequence[float], figures: list[Figure], *, shif
     Draw a line through values with their 95 % intervals; figures without a value are left out.
 
     Args:
-        axes ([`~matplotlib.axes.Axes`]):
-            The axes.
-        xs (`Sequence[float]`), figures (`list[Figure]`):
-            Position and figure of each point.
-        shift (`float`, *optional*, defaults to `0.0`):
-            Sideways shift of the points, so that the intervals of two lines do not overlap.
-        **style (`Any`):
-            Style of the line.
+        xs, figures: Position and figure of each point.
+        shift: Sideways shift of the points, so that the intervals of two lines do not overlap.
     """
     points = [(x + shift, figure) for x, figure in zip(xs, figures) if figure.value is not None]
     if not points:

@@ -53,8 +53,7 @@ def parse_expression(text: str) -> "Basic | None":
     Nothing is evaluated here, and no text reaches Python's `eval`: only math-verify's LaTeX grammar is used. The form
     is checked first, so that no text can make parsing or a later comparison explode (`9^9^9`, `(a+b+c)^99`).
 
-    Returns:
-        The expression, or `None` if the text has another form, is too large or cannot be parsed.
+    Returns: The expression, or `None` if the text has another form, is too large or cannot be parsed.
     """
     if not _is_bounded(text):
         return None

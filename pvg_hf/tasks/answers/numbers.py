@@ -57,8 +57,7 @@ class Number(NamedTuple):
     A number read from a text.
 
     Args:
-        text (`str`):
-            The number as written, without decoration: `1234.50`, `-3`, `1 1/2`, `1.8e9`.
+        text: The number as written, without decoration: `1234.50`, `-3`, `1 1/2`, `1.8e9`.
     """
 
     text: str
@@ -74,11 +73,8 @@ def read_number(text: str) -> Number | None:
     another number in it, in digits or words (`18 or 20`, `2 thirds`), except powers of a unit.
 
     Args:
-        text (`str`):
-            A text from [`plain_text`], of at most `MAX_NUMBER_CHARS` characters.
-
-    Returns:
-        `Number`, or `None` if the text is anything else.
+        text: A text from [`plain_text`], of at most `MAX_NUMBER_CHARS` characters.
+    Returns: `Number`, or `None` if the text is anything else.
     """
     match = _ALONE.fullmatch(_plain_words(text).strip())
     if match is None:
@@ -92,9 +88,8 @@ def last_number(text: str) -> Number | None:
     """
     Read the last number in `text`, which may have any length.
 
-    Returns:
-        `Number`, or `None` if there is none. It is also `None` if the last one is part of something longer (`3.14.15`,
-        `2^5`, `1_000`) or if adjacent text changes it (`2 thirds`, `18 minus three`, `minus 5`, `5k`).
+    Returns: `Number`, or `None` if there is none. It is also `None` if the last one is part of something longer
+        (`3.14.15`, `2^5`, `1_000`) or if adjacent text changes it (`2 thirds`, `18 minus three`, `minus 5`, `5k`).
     """
     digit = last_match(_DIGIT, text)
     if digit is None:

@@ -96,9 +96,8 @@ def answer_side(text: str) -> str | None:
     It is `20` for `x = 20`, `20 = x` and `Total = 18 + 2 = 20`; `≈` counts as `=`. A text with neither is returned
     unchanged.
 
-    Returns:
-        `str`, or `None` if a side is empty, or if another side is neither a name nor a calculation, as in `2x = 18`
-        and `18 since 16 + 2 = 18`.
+    Returns: `str`, or `None` if a side is empty, or if another side is neither a name nor a calculation, as in `2x =
+        18` and `18 since 16 + 2 = 18`.
     """
     sides = _EQUALITY.split(text)
     index = max((index for index, side in enumerate(sides) if _DIGIT.search(side)), default=len(sides) - 1)

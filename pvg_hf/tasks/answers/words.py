@@ -81,8 +81,8 @@ def changes_number(text: str, after_scale: bool) -> bool:
     Whether running text begins with words that change the number before it: ` thirds of it`, ` minus the tax`.
 
     Args:
-        after_scale (`bool`):
-            Whether the number ended in a word such as `thousand`, which more of the number may follow (` and fifty`).
+        after_scale: Whether the number ended in a word such as `thousand`, which more of the number may follow (` and
+            fifty`).
     """
     return _CHANGE.match(text) is not None or (after_scale and _MORE_OF_SCALE.match(text) is not None)
 
@@ -92,8 +92,7 @@ def names_scale(text: str, after_currency: bool) -> bool:
     Whether a text begins with a sign for thousands, millions or billions: `k`, ` bn`, or `m` for money.
 
     Args:
-        after_currency (`bool`):
-            Whether a currency sign precedes the number.
+        after_currency: Whether a currency sign precedes the number.
     """
     return (_SCALE_SIGN_OF_MONEY if after_currency else _SCALE_SIGN).match(text) is not None
 

@@ -16,8 +16,7 @@ def overlooks_dropped_steps(problem: Mapping[str, Any], solution: str) -> bool:
     Unlike random false positives, these follow a pattern, so a prover can learn to exploit them.
 
     Args:
-        problem (`Mapping`):
-            A row with `problem` (the text) and `reference`.
+        problem: A row with `problem` (the text) and `reference`.
     """
     if grade_answer(solution, problem["reference"]).correct:
         return True

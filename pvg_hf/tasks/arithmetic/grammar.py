@@ -68,10 +68,9 @@ class Clue:
     What a problem says of one person.
 
     Args:
-        amount (`int`, *optional*):
-            The number of things (`given`, `more`, `fewer`) or the factor (`times`, `share`); `None` for `together`.
-        sources (`tuple[str, ...]`):
-            The people whose numbers it uses: none (`given`), two (`together`) or one.
+        amount: The number of things (`given`, `more`, `fewer`) or the factor (`times`, `share`); `None` for
+            `together`.
+        sources: The people whose numbers it uses: none (`given`), two (`together`) or one.
     """
 
     owner: str
@@ -105,8 +104,7 @@ class Puzzle:
     The truth behind a problem text.
 
     Args:
-        clues (`tuple[Clue, ...]`):
-            One per person, in the text's order, in which each follows those that it compares with.
+        clues: One per person, in the text's order, in which each follows those that it compares with.
     """
 
     objects: str
@@ -166,10 +164,8 @@ def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: fl
     Draw a puzzle.
 
     Args:
-        difficulty (`int`):
-            Number of calculations that the answer needs, in [2, 6].
-        distractor_rate (`float`):
-            Probability in [0, 1] of a further person whom the answer does not need.
+        difficulty: Number of calculations that the answer needs, in [2, 6].
+        distractor_rate: Probability in [0, 1] of a further person whom the answer does not need.
     """
     while True:  # a draw is given up when no comparison keeps the numbers in range, which is rare
         clues = _sample_clues(rng, difficulty)
@@ -264,12 +260,7 @@ _MAX_DIGITS = 18
 
 
 def parse_puzzle(problem: str) -> Puzzle:
-    """
-    Recover the puzzle from a problem text.
-
-    Raises:
-        ValueError: if the text does not follow this grammar.
-    """
+    """Recover the puzzle from a problem text. Raises `ValueError` if the text does not follow this grammar."""
     *sentences, question = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()] or [""]
     asked = _ASKED.fullmatch(question)
     if asked is None:
@@ -316,13 +307,7 @@ def _check_references(puzzle: Puzzle) -> None:
 
 
 def puzzle_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY, MAX_DIFFICULTY)) -> str | None:
-    """
-    Explain in a sentence why this grammar cannot produce a text; `None` if it can.
-
-    Args:
-        difficulties (`tuple[int, int]`, defaults to (2, 6)):
-            Smallest and largest number of calculations.
-    """
+    """Explain in a sentence why this grammar cannot produce a text; `None` if it can."""
     try:
         puzzle = parse_puzzle(problem)
     except ValueError as err:

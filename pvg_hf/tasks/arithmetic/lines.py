@@ -13,13 +13,7 @@ _MAX_DIGITS = 18
 
 @dataclass(frozen=True)
 class Calculation:
-    """
-    A calculation such as `7 + 3`, `(7 + 3) * 2` or `4 + 4 + 4`, evaluated from the left.
-
-    Args:
-        numbers (`tuple[int, ...]`):
-            Two or three numbers.
-    """
+    """A calculation such as `7 + 3`, `(7 + 3) * 2` or `4 + 4 + 4`, evaluated from the left."""
 
     numbers: tuple[int, ...]
     operators: tuple[str, ...]
@@ -52,12 +46,8 @@ class SolutionLine:
     the person and the comparison to the reader, `Ben has 10` the comparison and the calculation.
 
     Args:
-        owner (`str`, *optional*):
-            The person whose number it states.
-        result (`int`, *optional*):
-            The number; `None` for a remark.
-        link (`str`, defaults to `":"`):
-            What joins the comparison and the calculation, one of `LINKS`.
+        result: The number; `None` for a remark.
+        link: What joins the comparison and the calculation, one of `LINKS`.
     """
 
     owner: str | None

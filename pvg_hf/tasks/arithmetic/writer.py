@@ -17,15 +17,11 @@ class Style:
     How much a solution states.
 
     Args:
-        cited (`float`), named (`float`), bare (`float`), result (`float`):
-            Weights of the forms of a line: with the comparison, with the person's name and the calculation, with the
-            calculation only, with the name and the result only.
-        merged (`float`):
-            Probability that a step is written inside the next one's calculation, where that is possible.
-        restated (`float`):
-            Probability that a number is stated, or stated again, in a line of its own before it is used.
-        remark (`float`):
-            Probability of a remark that somebody is not needed, if there is such a person.
+        cited, named, bare, result: Weights of the forms of a line: with the comparison, with the person's name and the
+            calculation, with the calculation only, with the name and the result only.
+        merged: Probability that a step is written inside the next one's calculation, where that is possible.
+        restated: Probability that a number is stated, or stated again, in a line of its own before it is used.
+        remark: Probability of a remark that somebody is not needed, if there is such a person.
     """
 
     cited: float
@@ -78,10 +74,9 @@ def sample_solution(
     Its final answer can be right in spite of the flaw, by chance.
 
     Args:
-        flaw (`FlawKind`, *optional*):
-            One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another kind.
-        styles (`Sequence[str]`, defaults to all):
-            Keys of `STYLES` to draw from.
+        flaw: One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another
+            kind.
+        styles: Keys of `STYLES` to draw from.
     """
     while True:  # ends, because a flawless solution's numbers are always in range
         text = _Writer(rng, puzzle, flaw, STYLES[styles[int(rng.integers(len(styles)))]]).write()

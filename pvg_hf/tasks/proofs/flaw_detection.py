@@ -160,12 +160,9 @@ class CheckedLine:
     A line of a proof with what it should be.
 
     Args:
-        expected (`str`):
-            What the line should be, given the lines before it.
-        quote (`str`):
-            The text of the line; `####` for a missing conclusion.
-        kind (`IssueKind`, *optional*):
-            The kind of issue; `None` if the line is fine.
+        expected: What the line should be, given the lines before it.
+        quote: The text of the line; `####` for a missing conclusion.
+        kind: The kind of issue; `None` if the line is fine.
     """
 
     expected: str

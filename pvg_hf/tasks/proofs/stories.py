@@ -32,15 +32,9 @@ class Verb:
     A kind of event.
 
     Args:
-        word (`str`):
-            Name of the event in a solution's step.
-        operator (`str`):
-            The operation that the event implies, a key of `OPERATIONS`.
-        sentence (`str`):
-            The story's sentence after `On DAY`, with the fields `{name}` (the person in the question), `{other}`,
-            `{objects}` and `{amount}`.
-        amount (`int`, *optional*):
-            The amount that the verb itself implies; `None` if the story states it.
+        sentence: The story's sentence after `On DAY`, with the fields `{name}` (the person in the question),
+            `{other}`, `{objects}` and `{amount}`.
+        amount: The amount that the verb itself implies; `None` if the story states it.
     """
 
     word: str
@@ -93,10 +87,7 @@ class Story:
     The truth behind a problem text.
 
     Args:
-        name (`str`), objects (`str`):
-            The person, and the objects that are counted.
-        events (`tuple[Event, ...]`):
-            Changes of the count, in order; their number is the difficulty.
+        events: Changes of the count, in order; their number is the difficulty.
     """
 
     name: str
@@ -122,13 +113,9 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     Draw a story and its problem text.
 
     Args:
-        difficulty (`int`):
-            Number of events, in [2, 6].
-        distractor_rate (`float`):
-            Probability in [0, 1] of a sentence about somebody else's objects among the events.
-
-    Returns:
-        `tuple[Story, str]`: the story, and the text that [`parse_story`] parses to it.
+        difficulty: Number of events, in [2, 6].
+        distractor_rate: Probability in [0, 1] of a sentence about somebody else's objects among the events.
+    Returns: the story, and the text that [`parse_story`] parses to it.
     """
     name, other = (str(word) for word in rng.choice(NAMES, size=2, replace=False))
     objects = str(rng.choice(OBJECTS))
@@ -170,12 +157,7 @@ _SENTENCES = tuple((verb, _pattern(verb.sentence)) for verb in VERBS)
 
 
 def parse_story(problem: str) -> Story:
-    """
-    Recover the story from a problem text.
-
-    Raises:
-        ValueError: if the text does not follow this grammar.
-    """
+    """Recover the story from a problem text. Raises `ValueError` if the text does not follow this grammar."""
     first, *rest = re.findall(r"[^.?]+[.?]?", problem) or [""]
     start = _START.fullmatch(first.strip())
     if start is None:
@@ -199,13 +181,7 @@ def _parse_event(sentence: str, name: str) -> Event | None:
 
 
 def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY, MAX_DIFFICULTY)) -> str | None:
-    """
-    Explain in a sentence why this grammar cannot produce a text; `None` if it can.
-
-    Args:
-        difficulties (`tuple[int, int]`, defaults to (2, 6)):
-            Smallest and largest number of events.
-    """
+    """Explain in a sentence why this grammar cannot produce a text; `None` if it can."""
     sentences = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()]
     first, *middle, last = sentences if len(sentences) > 1 else [*sentences, "", ""]
     start = _START.fullmatch(first)
@@ -263,8 +239,7 @@ class Step:
     One line of a solution, such as `Monday finds 5: 12 + 5 = 17`, as written (it may be wrong).
 
     Args:
-        day (`str`), verb (`str`), amount (`int`):
-            The event that the step claims to use.
+        day, verb, amount: The event that the step claims to use.
     """
 
     day: str

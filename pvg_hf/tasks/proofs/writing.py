@@ -147,14 +147,10 @@ class AnalysisRates:
     For a hallucinated or missed issue the analysis misstates what the line should be, and its mark is consistent with that.
 
     Args:
-        hallucinated (`float`):
-            Share of the lines without an issue that are marked as having one.
-        missed (`float`):
-            Share of the lines with an issue that are marked as fine.
-        broken_form (`float`):
-            Share of the evaluations without a required sentence or an allowed score.
-        wrong_score (`float`):
-            Share of the evaluations with a score drawn at random, regardless of the issues named.
+        hallucinated: Share of the lines without an issue that are marked as having one.
+        missed: Share of the lines with an issue that are marked as fine.
+        broken_form: Share of the evaluations without a required sentence or an allowed score.
+        wrong_score: Share of the evaluations with a score drawn at random, regardless of the issues named.
     """
 
     hallucinated: float = 0.05

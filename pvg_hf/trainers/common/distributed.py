@@ -26,8 +26,7 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
     unchanged.
 
     Args:
-        trainer ([`~transformers.Trainer`]):
-            A trainer on one process or with data parallelism. DeepSpeed and FSDP also wrap models for evaluation.
+        trainer: A trainer on one process or with data parallelism. DeepSpeed and FSDP also wrap models for evaluation.
     """
     accelerator = trainer.accelerator
     model: Any = trainer.model
@@ -50,8 +49,7 @@ def ready_to_sample(trainer: Trainer) -> Iterator[None]:
     and released at the end; without sharding nothing happens. Every process must enter.
 
     Args:
-        trainer ([`~transformers.Trainer`]):
-            A trainer during training, so that its model is already sharded.
+        trainer: A trainer during training, so that its model is already sharded.
     """
     if trainer.is_deepspeed_enabled:
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator):

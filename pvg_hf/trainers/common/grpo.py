@@ -265,8 +265,7 @@ def trim_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
     TRL pads all micro-batches of a generation batch to its longest prompt and completion. No loss depends on padding.
 
     Args:
-        batch (`Mapping`):
-            `prompt_ids` and `prompt_mask`, `(rows, prompt tokens)`, padded on the left; `completion_ids`,
+        batch: `prompt_ids` and `prompt_mask`, `(rows, prompt tokens)`, padded on the left; `completion_ids`,
             `completion_mask` and other tensors of `(rows, completion tokens)`, padded on the right.
     """
     prompt, completion = batch["prompt_mask"], batch["completion_mask"]
@@ -294,12 +293,7 @@ def datasets_of(evaluation: Dataset | dict[str, Dataset] | None) -> list[Dataset
 
 
 def refuse_taken_columns(columns: Iterable[str], taken: Iterable[str] = TAKEN_COLUMNS) -> None:
-    """
-    Refuse columns whose names the trainer uses itself.
-
-    Raises:
-        ValueError: naming them.
-    """
+    """Refuse columns whose names the trainer uses itself."""
     found = sorted(set(columns) & set(taken))
     if found:
         raise ValueError(

@@ -16,11 +16,7 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
     """
     Set TRL's switches for a generation engine, or derive the engine from switches that are set.
 
-    Returns:
-        `str`: the engine.
-
-    Raises:
-        ValueError: for an unknown engine, or TRL switches that contradict it.
+    Raises `ValueError` for an unknown engine, or TRL switches that contradict it.
     """
     check_option(ProverConfig, "generation", generation)
     switched = _switched_on(args)
@@ -62,15 +58,12 @@ class SampledGRPOConfig(GRPOConfig):
     Every step is logged by default. On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
 
     Args:
-        generation (`str`, defaults to `"auto"`):
-            Engine that generates completions: `"auto"` and `"transformers"`, on a GPU a compiled `generate` with a
-            static cache ([`~pvg_hf.sampling.static_sampler.StaticSampler`]) and else the loop of
+        generation: Engine that generates completions: `"auto"` and `"transformers"`, on a GPU a compiled `generate`
+            with a static cache ([`~pvg_hf.sampling.static_sampler.StaticSampler`]) and else the loop of
             [`~pvg_hf.sampling.Sampler`], or TRL's call of `generate` with `generation_kwargs` or
             `cache_implementation`; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or
             `"vllm_server"`. It sets TRL's switches, or follows them if they are set.
-
-    Raises:
-        ValueError: for an unknown engine, or TRL switches that contradict it.
+    Raises `ValueError` for an unknown engine, or TRL switches that contradict it.
     """
 
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of the log."})

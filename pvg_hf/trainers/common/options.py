@@ -22,17 +22,9 @@ def check_options(args: Any, section: type, *keys: str, **renamed: str) -> None:
     Check trainer arguments by the section that defines them.
 
     Args:
-        args (`Any`):
-            A trainer's config.
-        section (`type`):
-            A section of the recipe.
-        *keys (`str`):
-            Arguments that have the name of a key; by default all that share one with the section.
-        **renamed (`str`):
-            Keys of the section by the name of their argument.
-
-    Raises:
-        ValueError: naming the first argument whose value is not allowed.
+        *keys: Arguments that have the name of a key; by default all that share one with the section.
+        **renamed: Keys of the section by the name of their argument.
+    Raises `ValueError` naming the first argument whose value is not allowed.
     """
     if not keys and not renamed:
         keys = tuple(key.name for key in fields(section) if key.name in vars(args))

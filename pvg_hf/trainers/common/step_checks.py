@@ -28,8 +28,7 @@ class FiniteLossCallback(TrainerCallback):
     The trainer must log every step with `logging_nan_inf_filter=False`: that filter, which is on by default, replaces
     NaN by a finite loss.
 
-    Raises:
-        FloatingPointError: when such a step is logged.
+    Raises `FloatingPointError` when such a step is logged.
     """
 
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):

@@ -22,27 +22,12 @@ class FineTuning:
     Settings of a supervised fine-tuning.
 
     Args:
-        max_steps (`int`):
-            Optimiser steps.
-        batch_size (`int`):
-            Rows per step and process.
-        learning_rate (`float`):
-            Peak of the cosine schedule, reached after a twentieth of the steps.
-        max_length (`int`):
-            Maximum tokens of prompt and completion; longer rows are truncated at the end. Rows whose prompt leaves no room for a
-            completion are left out, with a warning that counts them.
-        seed (`int`):
-            Seed of the order of the rows.
-        output_dir (`str`):
-            Folder for files of the trainer.
-        use_cpu (`bool`):
-            Whether to train on the CPU.
-        show_progress (`bool`):
-            Whether to show a progress bar.
-        keeps_order (`bool`):
-            Whether to train in the order of the rows, instead of grouping rows of similar length at random.
-        save_steps (`int`, *optional*):
-            Steps between two checkpoints in `output_dir`, from the last of which a stopped training resumes;
+        batch_size: Rows per step and process.
+        learning_rate: Peak of the cosine schedule, reached after a twentieth of the steps.
+        max_length: Maximum tokens of prompt and completion; longer rows are truncated at the end. Rows whose prompt
+            leaves no room for a completion are left out, with a warning that counts them.
+        keeps_order: Whether to train in the order of the rows, instead of grouping rows of similar length at random.
+        save_steps: Steps between two checkpoints in `output_dir`, from the last of which a stopped training resumes;
             none are saved by default.
     """
 
@@ -70,25 +55,9 @@ def fine_tune(
     Fine-tune `model` in place; the loss includes the completion's tokens and the end token.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]):
-            A causal language model.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer.
-        rows ([`~datasets.Dataset`]):
-            Dataset with the texts `prompt` and `completion`.
-        settings ([`FineTuning`]):
-            Settings of the training.
-        callbacks (`list[TrainerCallback]`, *optional*):
-            Further callbacks of the trainer.
-        optimizer ([`~torch.optim.Optimizer`], *optional*):
-            Optimiser of the model's parameters; AdamW at the settings' learning rate by default.
-
-    Returns:
-        `list[dict[str, float]]`: the trainer's log.
-
-    Raises:
-        ValueError: if no prompt leaves room for a completion.
-        FloatingPointError: if the loss or the gradient of a step is not finite.
+        optimizer: Optimiser of the model's parameters; AdamW at the settings' learning rate by default.
+    Raises `ValueError` if no prompt leaves room for a completion.
+    Raises `FloatingPointError` if the loss or the gradient of a step is not finite.
     """
     trainer = SFTTrainer(
         model,

@@ -16,12 +16,9 @@ class Qualities:
     Qualities of a step's analyses; each list has one element per evaluation.
 
     Args:
-        quality (`list[float]`):
-            Quality of the analysis.
-        was_asked (`list[bool]`):
-            Whether the meta-verifier was asked about it.
-        is_unreadable (`list[bool]`):
-            Whether it was asked and its answer was unreadable, which counts as 0.
+        quality: Quality of the analysis.
+        was_asked: Whether the meta-verifier was asked about it.
+        is_unreadable: Whether it was asked and its answer was unreadable, which counts as 0.
     """
 
     quality: list[float]
@@ -43,8 +40,7 @@ def ask_meta_verifier(
     It is 1 without a meta-verifier and for exempt evaluations, and 0 for an evaluation without the form; about these,
     the meta-verifier is not asked.
 
-    Raises:
-        ExtensionError: unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.
+    Raises `ExtensionError` unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.
     """
     numbers = range(len(evaluations))
     exempt = {index for index in numbers if meta_verifier is None or (is_exempt is not None and is_exempt[index])}

@@ -13,18 +13,12 @@ class ScoreSignals:
     Evaluations of a step, over all processes. Each tensor has shape `(N,)`.
 
     Args:
-        predicted (`torch.Tensor`):
-            Predicted scores; NaN if unreadable.
-        reference (`torch.Tensor`):
-            True scores; NaN if unknown.
-        has_form, is_cut (`torch.Tensor`):
-            Booleans: whether the form is kept; whether the maximum length was reached.
-        is_judgment (`torch.Tensor`):
-            Boolean: whether an analysis is evaluated, rather than a proof.
-        quality (`torch.Tensor`):
-            Factor of the meta-verifier in the reward, in [0, 1]; 1 if it need not be asked.
-        was_asked, is_unreadable (`torch.Tensor`):
-            Booleans: whether the meta-verifier was asked, and whether its answer was unreadable.
+        predicted: Predicted scores; NaN if unreadable.
+        reference: True scores; NaN if unknown.
+        has_form, is_cut: Booleans: whether the form is kept; whether the maximum length was reached.
+        is_judgment: Boolean: whether an analysis is evaluated, rather than a proof.
+        quality: Factor of the meta-verifier in the reward, in [0, 1]; 1 if it need not be asked.
+        was_asked, is_unreadable: Booleans: whether the meta-verifier was asked, and whether its answer was unreadable.
     """
 
     predicted: torch.Tensor
@@ -43,12 +37,11 @@ def score_metrics(signals: ScoreSignals) -> dict[str, float]:
 
     A metric without observations is omitted.
 
-    Returns:
-        `dict[str, float]`: over all evaluations `format_rate`, `cut` (reached the maximum length), `unscorable` (no
-        reference score); over those with a reference `score_accuracy` (the predicted score is right; an unreadable one
-        is wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` for unreadable scores)
-        and `false_positive_rate` (share of the proofs of score 0 that got a 1); over those with both scores
-        `score_error` (mean absolute difference); over those that a meta-verifier was asked about `meta/quality` and
+    Returns: over all evaluations `format_rate`, `cut` (reached the maximum length), `unscorable` (no reference score);
+        over those with a reference `score_accuracy` (the predicted score is right; an unreadable one is wrong),
+        `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` for unreadable scores) and
+        `false_positive_rate` (share of the proofs of score 0 that got a 1); over those with both scores `score_error`
+        (mean absolute difference); over those that a meta-verifier was asked about `meta/quality` and
         `meta/unreadable` (its answer had no score, which counts as 0).
     """
     is_judgment = signals.is_judgment.bool()

@@ -19,17 +19,12 @@ def token_rewards(rewards: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, *
     Return the reward of each token: `-kl_coef * kl`, plus the solution's reward on its last token.
 
     Args:
-        rewards (`torch.Tensor` of shape `(B,)`):
-            Rewards of whole solutions.
-        kl (`torch.Tensor` of shape `(B, T)`):
-            `log p(token) - log p_reference(token)`; its mean over a policy's own tokens estimates the KL divergence.
-        mask (`torch.Tensor` of shape `(B, T)`):
-            Booleans; False outside of a solution, where other values are ignored.
-        kl_coef (`float`):
-            Weight of the divergence.
-
-    Returns:
-        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False.
+        rewards: shape `(B,)`. Rewards of whole solutions.
+        kl: shape `(B, T)`. `log p(token) - log p_reference(token)`; its mean over a policy's own tokens estimates the
+            KL divergence.
+        mask: shape `(B, T)`. Booleans; False outside of a solution, where other values are ignored.
+        kl_coef: Weight of the divergence.
+    Returns: `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False.
     """
     places = torch.arange(mask.shape[1], device=mask.device)
     last = (places * mask).argmax(dim=1, keepdim=True)
@@ -47,15 +42,10 @@ def generalized_advantages(
     the token after a solution's token is the next one under the mask.
 
     Args:
-        rewards, values (`torch.Tensor` of shape `(B, T)`):
-            Reward of each token, and value of the state before it.
-        mask (`torch.Tensor` of shape `(B, T)`):
-            Booleans; False outside of a solution, where other values are ignored.
-        gamma (`float`), gae_lambda (`float`):
-            Discount and lambda, in [0, 1].
-
-    Returns:
-        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus
+        rewards, values: shape `(B, T)`. Reward of each token, and value of the state before it.
+        mask: shape `(B, T)`. Booleans; False outside of a solution, where other values are ignored.
+        gamma, gae_lambda: Discount and lambda, in [0, 1].
+    Returns: `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus
         `values`.
     """
     advantages = torch.zeros_like(values)
@@ -77,13 +67,9 @@ def masked_mean(values: torch.Tensor, mask: torch.Tensor, total: Total = alone) 
     Return the mean over the tokens of all processes.
 
     Args:
-        values, mask (`torch.Tensor` of shape `(B, T)`):
-            Values of this process; they are ignored where `mask` is False.
-        total ([`Total`], *optional*):
-            Function that sums over processes.
-
-    Returns:
-        `torch.Tensor` of shape `()`, the same on every process; 0 if no process has a token.
+        values, mask: shape `(B, T)`. Values of this process; they are ignored where `mask` is False.
+        total: Function that sums over processes.
+    Returns: `torch.Tensor` of shape `()`, the same on every process; 0 if no process has a token.
     """
     kept = values[mask].float()
     amount, number = total(torch.stack([kept.sum(), torch.tensor(float(len(kept)), device=kept.device)]))
@@ -95,13 +81,9 @@ def whiten(advantages: torch.Tensor, mask: torch.Tensor, total: Total = alone) -
     Shift and scale advantages to mean 0 and (population) variance 1 over the tokens of all processes.
 
     Args:
-        advantages, mask (`torch.Tensor` of shape `(B, T)`):
-            Values of this process.
-        total ([`Total`], *optional*):
-            Function that sums over processes.
-
-    Returns:
-        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False.
+        advantages, mask: shape `(B, T)`. Values of this process.
+        total: Function that sums over processes.
+    Returns: `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False.
     """
     centred = advantages - masked_mean(advantages, mask, total)
     variance = masked_mean(centred.square(), mask, total)
@@ -117,13 +99,9 @@ def explained_variance(
     It is 1 for a perfect critic, 0 for a constant one, and below 0 for one that is worse than a constant.
 
     Args:
-        values, returns, mask (`torch.Tensor` of shape `(B, T)`):
-            Values of this process.
-        total ([`Total`], *optional*):
-            Function that sums over processes.
-
-    Returns:
-        `torch.Tensor` of shape `()`; NaN if all returns are equal.
+        values, returns, mask: shape `(B, T)`. Values of this process.
+        total: Function that sums over processes.
+    Returns: `torch.Tensor` of shape `()`; NaN if all returns are equal.
     """
     left = _variance(returns - values, mask, total)
     whole = _variance(returns, mask, total)
@@ -144,13 +122,10 @@ def clipped_value_loss(
     One batch therefore moves a critic towards the returns by at most `clip_range`.
 
     Args:
-        values, old_values, returns (`torch.Tensor` of shape `(B, T)`):
-            Values of the current critic, values of the critic before the batch, and their targets.
-        clip_range (`float`, *optional*):
-            Clipping range, in units of the reward; `None` for no clipping.
-
-    Returns:
-        `torch.Tensor` of shape `(B, T)`.
+        values, old_values, returns: shape `(B, T)`. Values of the current critic, values of the critic before the
+            batch, and their targets.
+        clip_range: Clipping range, in units of the reward; `None` for no clipping.
+    Returns: `torch.Tensor` of shape `(B, T)`.
     """
     squared = (values - returns).square()
     if clip_range is None:
@@ -164,9 +139,5 @@ def kl_estimate(log_ratio: torch.Tensor) -> torch.Tensor:
     Estimate KL(p || q) from samples of `p` by `exp(r) - 1 - r` with `r = log q - log p` (Schulman's k3).
 
     It is never negative, and has a lower variance than `-r`.
-
-    Args:
-        log_ratio (`torch.Tensor`):
-            `log q - log p` for samples of `p`.
     """
     return log_ratio.expm1() - log_ratio

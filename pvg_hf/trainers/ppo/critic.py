@@ -36,16 +36,11 @@ def make_value_model(
     is restored.
 
     Args:
-        critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
-            `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"`
-            for a prover with adapters, and a copy of the prover's body for a fully fine-tuned one.
-        scorer (`object`):
-            The trainer's scorer; for `"verifier"`, a [`VerifierScorer`] whose model is copied.
-        seed (`int`):
-            Seed of an adapter's initial weights, the same on all processes.
-
-    Raises:
-        ValueError: if the critic cannot be made, or its vocabulary differs from the prover's.
+        critic: `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default
+            `"adapter"` for a prover with adapters, and a copy of the prover's body for a fully fine-tuned one.
+        scorer: The trainer's scorer; for `"verifier"`, a [`VerifierScorer`] whose model is copied.
+        seed: Seed of an adapter's initial weights, the same on all processes.
+    Raises `ValueError` if the critic cannot be made, or its vocabulary differs from the prover's.
     """
     # Making the critic must not change the draws of the training.
     with torch.random.fork_rng():
@@ -116,12 +111,7 @@ def _critic_from_verifier(scorer: object, tokenizer: PreTrainedTokenizerBase) ->
 
 
 def check_same_tokens(own: PreTrainedTokenizerBase, prover: PreTrainedTokenizerBase, name: str) -> None:
-    """
-    Check that a critic has the prover's vocabulary.
-
-    Raises:
-        ValueError: if the vocabularies differ.
-    """
+    """Check that a critic has the prover's vocabulary."""
     mine, others = own.get_vocab(), prover.get_vocab()
     if mine != others:
         differing = len(mine.items() ^ others.items())
@@ -142,10 +132,7 @@ class Critic:
     Estimates each token's remaining return from the tokens before it.
 
     Args:
-        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            A decoder with one logit per token.
-        forward ([`~torch.nn.Module`], *optional*):
-            The same model as prepared by accelerate, which synchronises gradients between processes.
+        forward: The same model as prepared by accelerate, which synchronises gradients between processes.
     """
 
     def __init__(self, model: PreTrainedModel | PeftModel, forward: nn.Module | None = None):
@@ -162,12 +149,9 @@ class Critic:
         Compute the values of a batch.
 
         Args:
-            batch (`Mapping[str, torch.Tensor]`):
-                TRL's `prompt_ids` and `prompt_mask` of shape `(B, P)`, padded on the left, and `completion_ids` and
+            batch: TRL's `prompt_ids` and `prompt_mask` of shape `(B, P)`, padded on the left, and `completion_ids` and
                 `completion_mask` of shape `(B, T)`, padded on the right.
-
-        Returns:
-            `torch.Tensor` of shape `(B, T)`, in float32: values of the state before each token, including the end
+        Returns: `torch.Tensor` of shape `(B, T)`, in float32: values of the state before each token, including the end
             token. Where the completion's mask is 0, they are meaningless.
         """
         return _read(self.forward, batch)
@@ -188,12 +172,7 @@ class Critic:
         (folder / CRITIC_FOLDER / "README.md").unlink(missing_ok=True)  # PEFT's card is an empty form
 
     def load(self, folder: Path) -> None:
-        """
-        Load the weights of a critic with the same structure.
-
-        Raises:
-            ValueError: if `folder` has none.
-        """
+        """Load the weights of a critic with the same structure."""
         file = folder / CRITIC_FOLDER / _WEIGHTS[isinstance(self.model, PeftModel)]
         if not file.exists():
             raise ValueError(
@@ -220,12 +199,9 @@ def compact(batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tens
     whatever the lengths of the others are.
 
     Args:
-        batch (`Mapping[str, torch.Tensor]`):
-            Batch as for [`Critic.values`].
-
-    Returns:
-        `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`: token ids and mask of shape `(B, L)`, where `L` is the
-        length of the longest row, and of shape `(B, T)` the position of the token before each token of the completion.
+        batch: Batch as for [`Critic.values`].
+    Returns: token ids and mask of shape `(B, L)`, where `L` is the length of the longest row, and of shape `(B, T)`
+        the position of the token before each token of the completion.
     """
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
     mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)

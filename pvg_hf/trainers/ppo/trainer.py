@@ -30,8 +30,7 @@ class BatchEpochs:
     Ends the epochs over a batch once the policy has moved too far from the one that wrote it.
 
     Args:
-        target_kl (`float`, *optional*):
-            Maximum KL divergence per token; `None` never ends the epochs early.
+        target_kl: Maximum KL divergence per token; `None` never ends the epochs early.
     """
 
     def __init__(self, target_kl: float | None):

@@ -45,14 +45,12 @@ class RoleSignals:
     Solutions of a step, over all processes.
 
     Args:
-        scores (`torch.Tensor` of shape `(N,)`):
-            Verifier scores, unbounded.
-        correct, answered, failed, sneaky, truncated (`torch.Tensor` of shape `(N,)`):
-            Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated,
-            without an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky;
-            whether the solution reached its maximum length.
-        further (`dict[str, torch.Tensor]`, *optional*):
-            What else the reward reads of the grades, by name; NaN where a grade does not state it.
+        scores: shape `(N,)`. Verifier scores, unbounded.
+        correct, answered, failed, sneaky, truncated: shape `(N,)`. Booleans: clean correctness; whether there is a
+            final answer; whether the solution failed (truncated, without an answer, or uncertified:
+            [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky; whether the solution reached its
+            maximum length.
+        further: What else the reward reads of the grades, by name; NaN where a grade does not state it.
     """
 
     scores: torch.Tensor
@@ -78,17 +76,13 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
     scores, and the judged accuracy, exclude it.
 
     Args:
-        rewards (`torch.Tensor` of shape `(N,)`):
-            Role rewards; NaN for a solution without one, which means ignore.
-        threshold (`float`, *optional*):
-            Score above which the verifier accepts a solution.
-
-    Returns:
-        `dict[str, float]`: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`,
-        `failed/ROLE` and `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those
-        that did not fail `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score
-        of helpful correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect
-        solutions above the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
+        rewards: shape `(N,)`. Role rewards; NaN for a solution without one, which means ignore.
+        threshold: Score above which the verifier accepts a solution.
+    Returns: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`, `failed/ROLE` and
+        `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those that did not fail
+        `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score of helpful
+        correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect solutions above
+        the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
     """
     correct, judged = signals.correct.bool(), ~signals.failed.bool()
     # metric -> (values, mask of the solutions that count)

@@ -60,17 +60,11 @@ class StopRule:
     Decides after each step, from its metrics, whether the phase ends.
 
     Args:
-        stopping ([`StoppingConfig`]):
-            The rule and its thresholds.
-        prover ([`ProverConfig`]):
-            The planned steps, and the reward that determines the rule under `auto`.
-        fixed (`Mapping[str, float]`, *optional*):
-            Means for a role that this phase does not train, such as `score/helpful_correct`.
-        first_share (`float`, defaults to `FIRST_SHARE`):
-            Share of the planned steps before the rule can fire, in [0, 1].
-
-    Raises:
-        ValueError: for an unknown rule, options that it does not take, or a `goodhart_window` longer than the phase.
+        prover: The planned steps, and the reward that determines the rule under `auto`.
+        fixed: Means for a role that this phase does not train, such as `score/helpful_correct`.
+        first_share: Share of the planned steps before the rule can fire, in [0, 1].
+    Raises `ValueError` for an unknown rule, options that it does not take, or a `goodhart_window` longer than the
+        phase.
     """
 
     def __init__(
@@ -116,8 +110,7 @@ class StopRule:
         """
         Call the rule with smoothed means.
 
-        Raises:
-            ExtensionError: if a custom rule raises an error, or does not return a boolean.
+        Raises `ExtensionError` if a custom rule raises an error, or does not return a boolean.
         """
         if not self.is_custom:
             return self._rule(means, self.config)
@@ -154,13 +147,7 @@ class StopRule:
 
 
 class ParityClock:
-    """
-    Records when parity is first reached, whatever rule ends the phase.
-
-    Args:
-        stopping ([`StoppingConfig`]), prover ([`ProverConfig`]), fixed (`Mapping[str, float]`, *optional*):
-            As for [`StopRule`].
-    """
+    """Records when parity is first reached, whatever rule ends the phase."""
 
     def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
         self._rule = StopRule(replace(stopping, rule="parity", options={}), prover, fixed)
@@ -178,10 +165,9 @@ class ParityClock:
         """
         Return the record.
 
-        Returns:
-            `dict[str, float]`: `parity_step`, the first step with parity (missing if it was not reached);
-            `parity_num_steps`, the number of steps; `parity_gap`, the smoothed mean score of helpful correct minus that
-            of sneaky incorrect solutions at the end (missing if there were none).
+        Returns: `parity_step`, the first step with parity (missing if it was not reached); `parity_num_steps`, the
+            number of steps; `parity_gap`, the smoothed mean score of helpful correct minus that of sneaky incorrect
+            solutions at the end (missing if there were none).
         """
         means = {**self._rule.means, **self._rule.fixed}
         helpful, sneaky = means.get("score/helpful_correct"), means.get("score/sneaky_incorrect")
@@ -194,12 +180,7 @@ class ParityClock:
 
 
 def load_rule(name: str) -> Rule:
-    """
-    Load a rule by name, or a custom one as `package.module:Name`.
-
-    Raises:
-        ValueError: if there is no such rule.
-    """
+    """Load a rule by name, or a custom one as `package.module:Name`. Raises `ValueError` if there is no such rule."""
     if ":" in name:
         return load_function(name, "stop rule", INTERFACE)
     if name not in STOP_RULES:
@@ -214,8 +195,7 @@ def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
     """
     Call a custom rule with synthetic means: first with all of them, then with those that exist in the first step.
 
-    Raises:
-        ExtensionError: if the rule raises an error, or does not return a boolean.
+    Raises `ExtensionError` if the rule raises an error, or does not return a boolean.
     """
     first = {key.format(role=role): 0.5 for role in roles for key in FIGURES_OF_EVERY_STEP}
     later = {key.format(role=role): 0.5 for role in roles for key in FIGURES_OF_SOME_STEPS}

@@ -43,12 +43,10 @@ class PairCollator:
     (list of texts).
 
     Args:
-        tokens (`Callable`):
-            Collator of the tokens, such as TRL's `DataCollatorForPreference`.
-        environment_column (`str`, *optional*):
-            Column of the environments, which are added as numbers: `environments`, of shape `(num_pairs,)`.
-        environment_numbers (`Mapping[str, int]`):
-            Number of each environment.
+        tokens: Collator of the tokens, such as TRL's `DataCollatorForPreference`.
+        environment_column: Column of the environments, which are added as numbers: `environments`, of shape
+            `(num_pairs,)`.
+        environment_numbers: Number of each environment.
     """
 
     tokens: Callable[[list[dict[str, Any]]], dict[str, Any]]
@@ -82,9 +80,8 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
     """
     Check that the columns of a pair are complete and fit the loss.
 
-    Raises:
-        ValueError: if texts or tokens of a side are missing, only one of the two truths, keys or labels is given,
-            there is a margin that the loss does not support, or the labels that the loss needs are missing.
+    Raises `ValueError` if texts or tokens of a side are missing, only one of the two truths, keys or labels is given,
+        there is a margin that the loss does not support, or the labels that the loss needs are missing.
     """
     missing = [side for side in ("chosen", "rejected") if side not in columns and f"{side}_ids" not in columns]
     if missing:
@@ -118,8 +115,7 @@ def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:
     """
     Check that the environments of a training set are known in advance.
 
-    Raises:
-        ValueError: if the training set is a stream or lacks the column.
+    Raises `ValueError` if the training set is a stream or lacks the column.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(
@@ -139,8 +135,7 @@ def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> D
 
     An existing column of this name is kept.
 
-    Raises:
-        ValueError: if an existing column repeats values, or several workers share a stream without the column.
+    Raises `ValueError` if an existing column repeats values, or several workers share a stream without the column.
     """
     if "row_index" in column_names(dataset):
         _check_unique(dataset)
@@ -181,15 +176,10 @@ def infer_verifier_input(
     Infer the input format by which the texts of a dataset became the verifier's token ids.
 
     Args:
-        dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            Pairs with `row_index`, as passed by the user.
-        prepared ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            The same pairs with `chosen_ids`; long ones may be missing.
-        max_length (`int`, *optional*):
-            Maximum tokens of a text; the tokenizer's maximum by default.
-
-    Returns:
-        [`VerifierInput`], whose `problem` is the content of the column `prompt` (in a chat: the user's message).
+        dataset: Pairs with `row_index`, as passed by the user.
+        prepared: The same pairs with `chosen_ids`; long ones may be missing.
+        max_length: Maximum tokens of a text; the tokenizer's maximum by default.
+    Returns: [`VerifierInput`], whose `problem` is the content of the column `prompt` (in a chat: the user's message).
         `None` if the dataset has token ids only, or if no single template fits a sample of rows, as for chats with
         several turns.
     """

@@ -29,15 +29,11 @@ def check_batch(num_environments: int, batch_size: int, *, is_balanced: bool, cr
     Check that a batch can hold the environments.
 
     Args:
-        batch_size (`int`):
-            Pairs per batch, over all processes.
-        is_balanced (`bool`):
-            Whether every batch must hold equally many pairs of each environment.
-        crowded (`str`):
-            What to do if a batch cannot hold all environments: `"refuse"` or `"cycle"`.
-
-    Raises:
-        ValueError: if a batch cannot hold all environments and may not cycle through them, or cannot hold two of them.
+        batch_size: Pairs per batch, over all processes.
+        is_balanced: Whether every batch must hold equally many pairs of each environment.
+        crowded: What to do if a batch cannot hold all environments: `"refuse"` or `"cycle"`.
+    Raises `ValueError` if a batch cannot hold all environments and may not cycle through them, or cannot hold two of
+        them.
     """
     num_held = environments_per_batch(num_environments, batch_size) if is_balanced else batch_size
     where = f"A batch of {batch_size} pairs, over all processes,"
@@ -63,8 +59,7 @@ class BalancedSampler(Sampler[int]):
     them were used.
 
     Args:
-        seed (`int`):
-            Seed of the order, which differs between epochs.
+        seed: Seed of the order, which differs between epochs.
     """
 
     def __init__(self, environments: Sequence[str], batch_size: int, *, seed: int):
@@ -113,10 +108,8 @@ class Method(NamedTuple):
     A value of the argument `invariance`, parsed.
 
     Args:
-        is_balanced (`bool`):
-            Whether every batch holds equally many pairs of each environment.
-        penalty (`str`, *optional*):
-            `"vrex"`, `"irmv1"` or `package.module:Name`; `None` for no penalty.
+        is_balanced: Whether every batch holds equally many pairs of each environment.
+        penalty: `"vrex"`, `"irmv1"` or `package.module:Name`; `None` for no penalty.
     """
 
     is_balanced: bool
@@ -128,12 +121,9 @@ class InvariantRisk(NamedTuple):
     Risk of a batch over its environments.
 
     Args:
-        loss (`torch.Tensor`):
-            Scalar, the mean of the environments' risks plus the weighted penalty.
-        penalty (`torch.Tensor`):
-            Scalar, unweighted; 0 if fewer than two environments are present.
-        risks (`dict[int, float]`):
-            Mean loss of each environment that is present.
+        loss: Scalar, the mean of the environments' risks plus the weighted penalty.
+        penalty: Scalar, unweighted; 0 if fewer than two environments are present.
+        risks: Mean loss of each environment that is present.
     """
 
     loss: torch.Tensor
@@ -145,8 +135,7 @@ def read_method(name: str) -> Method:
     """
     Parse a value of the argument `invariance`.
 
-    Raises:
-        ValueError: if `name` is not in `METHODS` and does not name a custom penalty.
+    Raises `ValueError` if `name` is not in `METHODS` and does not name a custom penalty.
     """
     if name == "none":
         return Method(False, None)
@@ -168,14 +157,10 @@ def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
     Return the penalty function of a name.
 
     Args:
-        penalty (`str`):
-            `"vrex"`, `"irmv1"`, or `package.module:Name` of a [`Regulariser`].
-        irm_form (`str`, defaults to `"plain"`):
-            `"plain"` or `"two_halves"`, see [`irm_v1`] and [`irm_v1_two_halves`].
-
-    Raises:
-        ValueError: if `package.module:Name` is not a function. Errors of a custom penalty are raised as
-            `ExtensionError` when it is called.
+        penalty: `"vrex"`, `"irmv1"`, or `package.module:Name` of a [`Regulariser`].
+        irm_form: `"plain"` or `"two_halves"`, see [`irm_v1`] and [`irm_v1_two_halves`].
+    Raises `ValueError` if `package.module:Name` is not a function. Errors of a custom penalty are raised as
+        `ExtensionError` when it is called.
     """
     if penalty == "vrex":
         return v_rex
@@ -197,17 +182,11 @@ def invariant_risk(
     penalty.
 
     Args:
-        margins (`torch.Tensor` of shape `(num_pairs,)`):
-            d = V+ - V- of the pairs of all processes; at least one.
-        environments (`torch.Tensor` of shape `(num_pairs,)`):
-            Number of each pair's environment.
-        regulariser ([`Regulariser`]):
-            The penalty. It is skipped if the batch has fewer than two environments.
-        weight (`float`):
-            Weight of the penalty, at least 0.
-
-    Raises:
-        ExtensionError: if the regulariser does not return a scalar.
+        margins: shape `(num_pairs,)`. d = V+ - V- of the pairs of all processes; at least one.
+        environments: shape `(num_pairs,)`. Number of each pair's environment.
+        regulariser: The penalty. It is skipped if the batch has fewer than two environments.
+        weight: Weight of the penalty, at least 0.
+    Raises `ExtensionError` if the regulariser does not return a scalar.
     """
     risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     penalty = margins.new_zeros(())
@@ -266,23 +245,18 @@ class InvarianceArguments:
     The part of [`NoisyRewardConfig`] about invariance.
 
     Args:
-        invariance (`str`, defaults to `"none"`):
-            `"none"`, `"balanced"` (every batch holds equally many pairs of each environment), `"vrex"`, `"irmv1"`,
-            `"balanced+vrex"`, `"balanced+irmv1"`, or a custom [`~pvg_hf.trainers.reward.invariance.Regulariser`] as
-            `package.module:Name` or `balanced+package.module:Name`.
-        environment_column (`str`, defaults to `"environment"`):
-            Column of the training set with the name of each pair's environment.
-        invariance_weight (`float`, *optional*):
-            Weight of the penalty, at least 0; by default 10 for V-REx, 100 for IRMv1 (as in DomainBed) and 1 for a
-            custom penalty. If it is above 1, the whole loss is divided by it.
-        invariance_warmup_steps (`int`, *optional*):
-            Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of all steps by
-            default.
-        irm_form (`str`, defaults to `"plain"`):
-            Form of IRMv1: `"plain"`, or the unbiased `"two_halves"`.
-        crowded_environments (`str`, defaults to `"cycle"`):
-            What to do if a batch, over all processes, cannot hold equally many pairs of all environments: `"cycle"`
-            through them, each batch holding as many of them as divide it, or `"refuse"`.
+        invariance: `"none"`, `"balanced"` (every batch holds equally many pairs of each environment), `"vrex"`,
+            `"irmv1"`, `"balanced+vrex"`, `"balanced+irmv1"`, or a custom
+            [`~pvg_hf.trainers.reward.invariance.Regulariser`] as `package.module:Name` or
+            `balanced+package.module:Name`.
+        environment_column: Column of the training set with the name of each pair's environment.
+        invariance_weight: Weight of the penalty, at least 0; by default 10 for V-REx, 100 for IRMv1 (as in DomainBed)
+            and 1 for a custom penalty. If it is above 1, the whole loss is divided by it.
+        invariance_warmup_steps: Steps before the penalty is switched on and the optimiser's moments are reset; a tenth
+            of all steps by default.
+        irm_form: Form of IRMv1: `"plain"`, or the unbiased `"two_halves"`.
+        crowded_environments: What to do if a batch, over all processes, cannot hold equally many pairs of all
+            environments: `"cycle"` through them, each batch holding as many of them as divide it, or `"refuse"`.
     """
 
     invariance: str = field(
@@ -312,12 +286,7 @@ class InvarianceArguments:
         return -(-max_steps // 10) if self.invariance_warmup_steps is None else self.invariance_warmup_steps
 
     def check_invariance(self) -> None:
-        """
-        Check the arguments about invariance.
-
-        Raises:
-            ValueError: for a setting outside its range.
-        """
+        """Check the arguments about invariance. Raises `ValueError` for a setting outside its range."""
         penalty = self.invariance_method.penalty
         if penalty is not None:
             load_regulariser(penalty)
@@ -337,10 +306,8 @@ class EnvironmentBatch:
     The pairs of all processes in order of their ranks, without ties.
 
     Args:
-        margins (`torch.Tensor` of shape `(num_pairs,)`):
-            d = V+ - V-, float32; only those of this process have a gradient.
-        environments (`torch.Tensor` of shape `(num_pairs,)`):
-            Number of each pair's environment.
+        margins: shape `(num_pairs,)`. d = V+ - V-, float32; only those of this process have a gradient.
+        environments: shape `(num_pairs,)`. Number of each pair's environment.
     """
 
     margins: torch.Tensor
@@ -358,10 +325,9 @@ class EnvironmentBatch:
         Gather the pairs of all processes.
 
         Args:
-            margins, environments (`torch.Tensor` of shape `(num_own_pairs,)`):
-                Values of this process; every process must have the same number.
-            weights (`torch.Tensor` of shape `(num_own_pairs,)`, *optional*):
-                0 for a tie, else 1.
+            margins, environments: shape `(num_own_pairs,)`. Values of this process; every process must have the same
+                number.
+            weights: shape `(num_own_pairs,)`. 0 for a tie, else 1.
         """
         margins = margins.float()
         weights = torch.ones_like(margins) if weights is None else weights
@@ -386,11 +352,9 @@ class Objective(NamedTuple):
     The loss of a batch over environments, with its metrics.
 
     Args:
-        loss (`torch.Tensor`):
-            Scalar of this process, to be differentiated.
-        figures (`dict[str, float]`):
-            Metrics over all processes: `risk/ENVIRONMENT` (the mean plain loss of each environment that is present),
-            `num_environments`, and with a penalty `penalty` (unweighted) and `penalty_weight`.
+        loss: Scalar of this process, to be differentiated.
+        figures: Metrics over all processes: `risk/ENVIRONMENT` (the mean plain loss of each environment that is
+            present), `num_environments`, and with a penalty `penalty` (unweighted) and `penalty_weight`.
     """
 
     loss: torch.Tensor
@@ -399,13 +363,7 @@ class Objective(NamedTuple):
 
 @dataclass(frozen=True)
 class Invariance:
-    """
-    The training objective over a batch's environments.
-
-    Args:
-        names (`tuple[str, ...]`):
-            Names of the environments, by number.
-    """
+    """The training objective over a batch's environments."""
 
     names: tuple[str, ...]
     regulariser: Regulariser | None
@@ -428,8 +386,7 @@ class Invariance:
         1.
 
         Args:
-            centring (`torch.Tensor`):
-                Scalar of this process.
+            centring: Scalar of this process.
         """
         if not len(batch.margins):
             return Objective(centring, {})

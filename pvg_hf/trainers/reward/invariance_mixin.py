@@ -22,8 +22,7 @@ class InvarianceMixin(RewardTrainer):
     The part of [`~pvg_hf.trainers.reward.trainer.NoisyRewardTrainer`] about invariance.
 
     Attributes:
-        invariance ([`Invariance`], *optional*):
-            The objective over the environments; `None` if no invariance is requested.
+        invariance: The objective over the environments; `None` if no invariance is requested.
     """
 
     args: NoisyRewardConfig

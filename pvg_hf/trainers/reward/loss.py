@@ -40,20 +40,13 @@ def noisy_labels(
     pairs.
 
     Args:
-        keys (`torch.Tensor` of shape `(num_pairs, 2)`):
-            Keys of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
-        rates (`tuple[float, float]`):
-            `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
-        level (`str`):
-            `"label"`: one draw per solution; `"pair"`: one draw for both labels, which then flip together.
-        moment (`tuple[object, ...]`):
-            When labels are drawn again, see [`~pvg_hf.noise.draws.label_draw`].
-        labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
-            Labels of (chosen, rejected) to flip; (1, 0) by default.
-
-    Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair,
-        equal labels are a tie.
+        keys: shape `(num_pairs, 2)`. Keys of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
+        rates: `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
+        level: `"label"`: one draw per solution; `"pair"`: one draw for both labels, which then flip together.
+        moment: When labels are drawn again, see [`~pvg_hf.noise.draws.label_draw`].
+        labels: shape `(num_pairs, 2)`. Labels of (chosen, rejected) to flip; (1, 0) by default.
+    Returns: shape `(num_pairs, 2)`; labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal labels are
+        a tie.
     """
     pairs = [tuple(pair) for pair in keys.tolist()]
     if level == "pair":
@@ -72,12 +65,8 @@ def injected_labels(
     Return the labels of a batch with the noise that the trainer's arguments configure.
 
     Args:
-        keys, given (`torch.Tensor` of shape `(num_pairs, 2)`):
-            Keys and labels of (chosen, rejected).
-
-    Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: as from [`noisy_labels`], on the device of `given`; soft ones for
-        `mean`.
+        keys, given: shape `(num_pairs, 2)`. Keys and labels of (chosen, rejected).
+    Returns: shape `(num_pairs, 2)`; as from [`noisy_labels`], on the device of `given`; soft ones for `mean`.
     """
     rates = (args.noise_rho0, args.noise_rho1)
     if args.noise_resample == "mean":
@@ -100,19 +89,14 @@ def pair_loss(
     Compute the loss of a batch of pairs.
 
     Args:
-        chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores, unbounded.
-        labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
-            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry reverses a pair with (0, 1)
-            and ignores a tie, except with the correction `"exact"`, which uses all pairs.
-        margin (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
-            Margin by which the preferred score must be higher; for the plain Bradley-Terry loss.
-        correction (`str`, defaults to `"none"`):
-            See [`~pvg_hf.losses.bradley_terry`], [`~pvg_hf.losses.pointwise_cross_entropy`] and, for `"exact"`,
-            [`~pvg_hf.losses.exact_pairwise`].
-
-    Returns:
-        `torch.Tensor`: scalar.
+        chosen, rejected: shape `(num_pairs,)`. Scores, unbounded.
+        labels: shape `(num_pairs, 2)`. Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry
+            reverses a pair with (0, 1) and ignores a tie, except with the correction `"exact"`, which uses all pairs.
+        margin: shape `(num_pairs,)`. Margin by which the preferred score must be higher; for the plain Bradley-Terry
+            loss.
+        correction: See [`~pvg_hf.losses.bradley_terry`], [`~pvg_hf.losses.pointwise_cross_entropy`] and, for
+            `"exact"`, [`~pvg_hf.losses.exact_pairwise`].
+    Returns: scalar.
     """
     rho0, rho1 = args.assumed_rates
     if args.loss == "cross_entropy" or correction == "exact":

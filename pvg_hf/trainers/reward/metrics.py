@@ -12,12 +12,8 @@ class ScoredPair(NamedTuple):
     A pair of an evaluation set with its scores.
 
     Args:
-        row_index (`int`):
-            Index that identifies the pair in its dataset.
-        chosen, rejected (`float`):
-            Scores, unbounded.
-        clean_order (`int`):
-            1 if only the chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie.
+        chosen, rejected: Scores, unbounded.
+        clean_order: 1 if only the chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie.
     """
 
     row_index: int
@@ -33,8 +29,7 @@ def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[st
     Combine the scores of a batch with its columns.
 
     Args:
-        chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores of the pairs.
+        chosen, rejected: shape `(num_pairs,)`. Scores of the pairs.
     """
     num_pairs = len(chosen)
     columns = (
@@ -57,15 +52,10 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
     """
     Compute the metrics of scored pairs.
 
-    Args:
-        pairs (`Sequence[ScoredPair]`):
-            At least one pair, each only once.
-
-    Returns:
-        `dict[str, float]`: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy`
-        (share of pairs in which the chosen solution scores higher; equal scores count half), `clean_accuracy` (share of pairs in which
-        the truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are none)
-        and `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
+    Returns: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy` (share of
+        pairs in which the chosen solution scores higher; equal scores count half), `clean_accuracy` (share of pairs in
+        which the truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are
+        none) and `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
     """
     scores = [score for pair in pairs for score in (pair.chosen, pair.rejected)]
     metrics = {

@@ -81,13 +81,9 @@ def loss_of_part(
     pairs and of ties.
 
     Args:
-        loss (`Callable`):
-            `(chosen, rejected) -> loss` of all pairs of the step.
-        scores (`tuple[torch.Tensor, torch.Tensor]`):
-            Scores of the micro-batch's chosen and rejected solutions.
-
-    Returns:
-        `torch.Tensor`: scalar. The mean over the micro-batches is the loss of the step.
+        loss: `(chosen, rejected) -> loss` of all pairs of the step.
+        scores: Scores of the micro-batch's chosen and rejected solutions.
+    Returns: scalar. The mean over the micro-batches is the loss of the step.
     """
     zeros, start = scores[0].new_zeros(len(step["keys"])), step["start"]
     filled = [torch.cat([zeros[:start], part, zeros[start + len(part) :]]) for part in scores]

@@ -117,11 +117,6 @@ def load_world(name: str, **options: Any) -> DecisionWorld:
 
 
 def check_count(name: str, number: object, least: int = 1, most: int = 10**7) -> None:
-    """
-    Check an option that counts something.
-
-    Raises:
-        ValueError: unless it is a whole number in [`least`, `most`].
-    """
+    """Check an option that counts something. Raises `ValueError` unless it is a whole number in [`least`, `most`]."""
     if type(number) is not int or not least <= number <= most:
         raise ValueError(f"`{name}` must be a whole number from {least:,} to {most:,}; got {show_value(number)}.")

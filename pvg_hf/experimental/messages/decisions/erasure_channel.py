@@ -27,27 +27,17 @@ class ErasureChannel(DecisionWorld):
     Decides whether the first of the encoded bits is 1, from a word with erasures.
 
     Args:
-        length (`int`, *optional*, defaults to `4`):
-            Length n of the code, at most 16.
-        erasure_prob (`float`, *optional*, defaults to `0.5`):
-            P(a symbol is erased), in [0, 1).
-        code (`str`, *optional*, defaults to `"repetition"`):
-            `repetition` repeats the bit; `linear` draws a generator matrix of full rank.
-        num_padding (`int`, *optional*, defaults to `0`):
-            Bits after the first, for the linear code only; there it must be at least 1 and below `length`.
-        num_train (`int`, *optional*, defaults to `10000`):
-            Number of training problems.
-        num_test (`int`, *optional*, defaults to `1000`):
-            Number of test problems.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the code and of the problems.
-
+        length: Length n of the code, at most 16.
+        erasure_prob: P(a symbol is erased), in [0, 1).
+        code: `repetition` repeats the bit; `linear` draws a generator matrix of full rank.
+        num_padding: Bits after the first, for the linear code only; there it must be at least 1 and below `length`.
+        num_train: Number of training problems.
+        num_test: Number of test problems.
+        seed: Seed of the code and of the problems.
     Attributes:
-        generator (`np.ndarray` of shape `(1 + num_padding,)`):
-            Rows of the generator matrix, packed: bit i of row j is the coefficient of bit j in symbol i.
-
-    Raises:
-        ValueError: for a setting outside its range.
+        generator: shape `(1 + num_padding,)`. Rows of the generator matrix, packed: bit i of row j is the coefficient
+            of bit j in symbol i.
+    Raises `ValueError` for a setting outside its range.
     """
 
     name: ClassVar = "erasure"
@@ -140,19 +130,15 @@ class ChannelOptimum:
     Best verifiers of an erasure channel, on balanced labels that flip with a rate epsilon.
 
     Args:
-        soundness (`float`):
-            P(rejected | no) of the best verifier that accepts unless the word contradicts the claim, and sees no message: the
-            probability that the unerased symbols determine the first bit. For the repetition code, 1 - p^n. Its
-            completeness is 1.
-        soundness_checking (`float`):
-            The same for a verifier that checks a claimed codeword against the word, while the prover claims the closest lie:
-            1 - p^d, where d is the least weight of a codeword whose first bit is 1.
-        noisy_loss (`float`):
-            Least cross-entropy on noisy labels, in nats, without messages.
-        clean_loss (`float`):
-            Cross-entropy of that verifier on clean labels.
-        clean_loss_checking (`float`):
-            Cross-entropy on clean labels of the best verifier of noisy labels that only checks the claim.
+        soundness: P(rejected | no) of the best verifier that accepts unless the word contradicts the claim, and sees
+            no message: the probability that the unerased symbols determine the first bit. For the repetition code, 1 -
+            p^n. Its completeness is 1.
+        soundness_checking: The same for a verifier that checks a claimed codeword against the word, while the prover
+            claims the closest lie: 1 - p^d, where d is the least weight of a codeword whose first bit is 1.
+        noisy_loss: Least cross-entropy on noisy labels, in nats, without messages.
+        clean_loss: Cross-entropy of that verifier on clean labels.
+        clean_loss_checking: Cross-entropy on clean labels of the best verifier of noisy labels that only checks the
+            claim.
     """
 
     soundness: float
@@ -174,11 +160,8 @@ def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptim
     predicts (1 - 2 epsilon) / (1 + q) + epsilon.
 
     Args:
-        epsilon (`float`, *optional*, defaults to `0.0`):
-            P(a label flips), in [0, .5).
-
-    Raises:
-        ValueError: if `epsilon` is outside its range.
+        epsilon: P(a label flips), in [0, .5).
+    Raises `ValueError` if `epsilon` is outside its range.
     """
     if not 0 <= epsilon < 0.5:
         raise ValueError(f"`epsilon` is {epsilon}; it must lie in [0, 0.5).")

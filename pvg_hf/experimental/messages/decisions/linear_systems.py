@@ -22,21 +22,13 @@ class LinearSystems(DecisionWorld):
     uniform outside the column space of A. Labels are exact by elimination.
 
     Args:
-        num_equations (`int`, *optional*, defaults to `15`):
-            Rows of A; more than `num_variables`, so that every A has an unsatisfiable b.
-        num_variables (`int`, *optional*, defaults to `10`):
-            Columns of A, at most 62.
-        num_train (`int`, *optional*, defaults to `10000`):
-            Number of training problems.
-        num_test (`int`, *optional*, defaults to `1000`):
-            Number of test problems.
-        share_satisfiable (`float`, *optional*, defaults to `0.5`):
-            Share of problems with answer yes, in (0, 1), exact up to rounding.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the problems.
-
-    Raises:
-        ValueError: for a setting outside its range.
+        num_equations: Rows of A; more than `num_variables`, so that every A has an unsatisfiable b.
+        num_variables: Columns of A, at most 62.
+        num_train: Number of training problems.
+        num_test: Number of test problems.
+        share_satisfiable: Share of problems with answer yes, in (0, 1), exact up to rounding.
+        seed: Seed of the problems.
+    Raises `ValueError` for a setting outside its range.
     """
 
     name: ClassVar = "linear_f2"
@@ -95,10 +87,9 @@ def draw_systems(
     """
     Draw packed systems with exact labels.
 
-    Returns:
-        `tuple[np.ndarray, np.ndarray, np.ndarray]`: rows, uint64 of shape `(number, num_equations)`, where bit j is the
-        coefficient of variable j and bit `num_variables` the right-hand side; labels of shape `(number,)`; and solutions as
-        packed bits, which are valid where the label is 1.
+    Returns: rows, uint64 of shape `(number, num_equations)`, where bit j is the coefficient of variable j and bit
+        `num_variables` the right-hand side; labels of shape `(number,)`; and solutions as packed bits, which are valid
+        where the label is 1.
     """
     labels = (rng.permutation(number) < round(share_satisfiable * number)).astype(np.int64)
     matrix = rng.integers(0, 1 << num_variables, (number, num_equations), dtype=np.uint64)
@@ -116,11 +107,8 @@ def is_satisfiable(rows: np.ndarray, num_variables: int) -> np.ndarray:
     Decide satisfiability by Gaussian elimination, for many systems at once.
 
     Args:
-        rows (`np.ndarray` of shape `(num_systems, num_equations)`):
-            Packed systems, see [`draw_systems`].
-
-    Returns:
-        `np.ndarray` of shape `(num_systems,)`, bool.
+        rows: shape `(num_systems, num_equations)`. Packed systems, see [`draw_systems`].
+    Returns: `np.ndarray` of shape `(num_systems,)`, bool.
     """
     reduced, _ = eliminate(rows, num_variables)
     return ~(reduced == np.uint64(1 << num_variables)).any(axis=1)  # no row says 0 = 1
@@ -131,13 +119,9 @@ def eliminate(rows: np.ndarray, num_columns: int) -> tuple[np.ndarray, np.ndarra
     Bring packed matrices over F_2 to row echelon form by their first `num_columns` bits.
 
     Args:
-        rows (`np.ndarray` of shape `(num_matrices, num_rows)`):
-            Packed rows, uint64; further bits take part in the additions.
-        num_columns (`int`):
-            Number of columns to eliminate.
-
-    Returns:
-        `tuple[np.ndarray, np.ndarray]`: the reduced rows, and the ranks of shape `(num_matrices,)`.
+        rows: shape `(num_matrices, num_rows)`. Packed rows, uint64; further bits take part in the additions.
+        num_columns: Number of columns to eliminate.
+    Returns: the reduced rows, and the ranks of shape `(num_matrices,)`.
     """
     rows = rows.astype(np.uint64)  # a copy
     every, rank = np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64)
@@ -162,11 +146,8 @@ def closest_assignments(rows: np.ndarray, num_variables: int) -> np.ndarray:
     """
     Find an assignment that violates the fewest equations of each packed system, by trying all of them.
 
-    Returns:
-        `np.ndarray` of shape `(num_systems,)`: packed bits; of several assignments, the smallest number.
-
-    Raises:
-        ValueError: for more than 16 variables.
+    Returns: shape `(num_systems,)`; packed bits; of several assignments, the smallest number.
+    Raises `ValueError` for more than 16 variables.
     """
     if num_variables > _MAX_ENUMERATED:
         raise ValueError(

@@ -22,19 +22,12 @@ class TextDecisions(DecisionWorld):
     Base class of worlds with rows of two texts and a label.
 
     Args:
-        path (`str`, *optional*):
-            A folder with `train.jsonl` and `test.jsonl`; by default the dataset comes from the Hub.
-        hub_id (`str`, *optional*):
-            The dataset repository; by default that of the class.
-        num_train (`int`, *optional*, defaults to `50000`):
-            Maximum number of training rows. The order of the rows is drawn from `seed`.
-        num_test (`int`, *optional*, defaults to `5000`):
-            Maximum number of test rows.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the choice of rows.
-
-    Raises:
-        ValueError: for a setting outside its range.
+        path: A folder with `train.jsonl` and `test.jsonl`; by default the dataset comes from the Hub.
+        hub_id: The dataset repository; by default that of the class.
+        num_train: Maximum number of training rows. The order of the rows is drawn from `seed`.
+        num_test: Maximum number of test rows.
+        seed: Seed of the choice of rows.
+    Raises `ValueError` for a setting outside its range.
     """
 
     has_texts: ClassVar = True
@@ -63,8 +56,8 @@ class TextDecisions(DecisionWorld):
         """
         Return the rows of a split that have a label, as `texts`.
 
-        Raises:
-            ValueError: for another split, if witnesses are asked for, or if there are no rows or one of them lacks a column.
+        Raises `ValueError` for another split, if witnesses are asked for, or if there are no rows or one of them lacks
+            a column.
         """
         check_split(split)
         if with_witness:
@@ -144,15 +137,10 @@ class StandIn(DecisionWorld):
     A premise states what two people have; a hypothesis repeats one of the facts, or changes its person, number, colour or object.
 
     Args:
-        num_train (`int`, *optional*, defaults to `2000`):
-            Number of training rows.
-        num_test (`int`, *optional*, defaults to `400`):
-            Number of test rows.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the rows.
-
-    Raises:
-        ValueError: for a setting outside its range.
+        num_train: Number of training rows.
+        num_test: Number of test rows.
+        seed: Seed of the rows.
+    Raises `ValueError` for a setting outside its range.
     """
 
     name: ClassVar = "stand_in"
@@ -176,8 +164,7 @@ class StandIn(DecisionWorld):
         """
         Return the rows of a split as `texts`.
 
-        Raises:
-            ValueError: for another split, or if witnesses are asked for.
+        Raises `ValueError` for another split, or if witnesses are asked for.
         """
         if with_witness:
             raise ValueError(f"The world `{self.name}` has no witnesses: the only control is `none`.")

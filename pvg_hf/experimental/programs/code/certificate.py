@@ -99,14 +99,9 @@ def examine_input(
     Run a program on an input that its writer proposed, by the rules of [`find_certificate`].
 
     Args:
-        sandbox ([`~pvg_hf.experimental.programs.sandbox.Sandbox`]), program (`str`), references (`Sequence[str]`), limits ([`~pvg_hf.experimental.programs.sandbox.Limits`]):
-            As for [`find_certificate`].
-        case ([`~pvg_hf.experimental.programs.sandbox.Case`]):
-            The input, with its expected output if that is known.
-
-    Returns:
-        `tuple[Proposal, Certificate | None]`: `INVALID` if there are no two witnesses that agree, and otherwise whether the program
-        is proved to be wrong, with the certificate if it is.
+        case: The input, with its expected output if that is known.
+    Returns: `INVALID` if there are no two witnesses that agree, and otherwise whether the program is proved to be
+        wrong, with the certificate if it is.
     """
     agreed = agreed_output(sandbox, [case], 0, references, limits)
     if agreed is None:

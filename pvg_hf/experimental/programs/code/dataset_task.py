@@ -145,16 +145,9 @@ class ReadProblem:
     A problem as a dataset has it, before its solutions are run.
 
     Args:
-        difficulty (`int`):
-            Larger is harder.
-        visible (`tuple[Case, ...]`), hidden (`tuple[Case, ...]`):
-            Its tests. A hidden test without an expected output gets the one on which the references agree.
-        solutions (`tuple[str, ...]`):
-            The dataset's solutions, in order.
-        function (`str`, *optional*):
-            Function that a program must define; `None` for a script.
-        columns (`Mapping[str, Any]`):
-            Further columns of the task.
+        visible, hidden: Its tests. A hidden test without an expected output gets the one on which the references
+            agree.
+        function: Function that a program must define; `None` for a script.
     """
 
     difficulty: int
@@ -183,20 +176,14 @@ class DatasetProgramTask(ProgramTask):
     stored as JSON in the folder `pvg_hf-programs` of the cache of `datasets`, so that a run which resumes has the same problems.
 
     Args:
-        path (`str`, *optional*):
-            A folder with `SPLIT*.jsonl` or `SPLIT*.parquet`, or the latter in its folder `data`. By default the dataset comes from
-            the Hub.
-        hub_id (`str`, *optional*):
-            The dataset on the Hub, in place of the class's `default_hub_id`.
-        num_train (`int`, *optional*), num_test (`int`, *optional*):
-            Use only the first problems of a split that are not left out, at least 1; all by default.
-        max_hidden_tests (`int`, *optional*):
-            Use only so many hidden tests of a problem, the first ones; all by default.
-        sandbox (`str`, defaults to `"auto"`), num_workers (`int`, *optional*), prover_inputs (`bool`, defaults to `False`):
-            As for [`ProgramTask`]. As many problems are prepared at the same time as programs may run.
-
-    Raises:
-        ValueError: for a number below 1.
+        path: A folder with `SPLIT*.jsonl` or `SPLIT*.parquet`, or the latter in its folder `data`. By default the
+            dataset comes from the Hub.
+        hub_id: The dataset on the Hub, in place of the class's `default_hub_id`.
+        num_train, num_test: Use only the first problems of a split that are not left out, at least 1; all by default.
+        max_hidden_tests: Use only so many hidden tests of a problem, the first ones; all by default.
+        sandbox, num_workers, prover_inputs: As for [`ProgramTask`]. As many problems are prepared at the same time as
+            programs may run.
+    Raises `ValueError` for a number below 1.
     """
 
     default_hub_id: ClassVar[str]
@@ -252,8 +239,7 @@ class DatasetProgramTask(ProgramTask):
         """
         Read the rows of a split; `None` if there is no test split.
 
-        Raises:
-            ValueError: if files are missing or unreadable.
+        Raises `ValueError` if files are missing or unreadable.
         """
         stored = self.stored_splits.get(split)
         if stored is None and self.num_problems[split] is not None:

@@ -97,11 +97,10 @@ def parse_python(text: str) -> ast.Module:
     Up to Python 3.12.1, `ast.parse` counts the depth of its recursion in one place for all threads, and raises `SystemError` if
     another thread parses before it has ended (python/cpython#106905). Changes of the warnings' filters hold for all threads, too.
 
-    Raises:
-        SyntaxError: if the text is not valid Python.
-        ValueError: if it contains a null character.
-        RecursionError: if its expressions are nested too deeply.
-        MemoryError: the same, on some versions of Python.
+    Raises `SyntaxError` if the text is not valid Python.
+    Raises `ValueError` if it contains a null character.
+    Raises `RecursionError` if its expressions are nested too deeply.
+    Raises MemoryError: the same, on some versions of Python.
     """
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # e.g. about an invalid escape sequence
@@ -117,8 +116,7 @@ def read_literal(node: ast.AST) -> Any:
     In addition to what `ast.literal_eval` reads, it may contain `inf`, `nan`, `float("...")`, and `set()`, `frozenset()`,
     `tuple()`, `list()` and `dict()` of at most one literal.
 
-    Raises:
-        ValueError: if it is anything else.
+    Raises `ValueError` if it is anything else.
     """
     match node:
         case ast.List(elts=items):

@@ -31,9 +31,8 @@ def split_input(text: str) -> tuple[str, str | None]:
     The input is the content of the first fenced block (` ``` ` or `~~~`) with the language `input`. A fence that is not closed ends
     with the text.
 
-    Returns:
-        `tuple[str, str | None]`: the text before the block, without white space at its end, and the block's content. What
-        follows the block belongs to neither. A text without such a block is returned as it is, with `None`.
+    Returns: the text before the block, without white space at its end, and the block's content. What follows the block
+        belongs to neither. A text without such a block is returned as it is, with `None`.
     """
     found = _BLOCK.search(text)
     return (text, None) if found is None else (text[: found.start()].rstrip(), found[2].replace("\r\n", "\n"))
@@ -44,16 +43,12 @@ def read_input(text: str, tests: Sequence[Case]) -> Case | None:
     Read a proposed input, without running anything.
 
     Args:
-        text (`str`):
-            The content of the block: what the program reads from stdin or, if the tests are calls, the arguments as Python
-            literals that are separated by commas, or a call of the function with them.
-        tests (`Sequence[Case]`):
-            The problem's tests, at least one. The rules of comparison are the loosest of theirs, and tolerate differences of
-            1e-6 between floats.
-
-    Returns:
-        [`~pvg_hf.experimental.programs.sandbox.Case`], *optional*: a case without an expected output; `None` if the text has another form or more than
-        2,000 characters.
+        text: The content of the block: what the program reads from stdin or, if the tests are calls, the arguments as
+            Python literals that are separated by commas, or a call of the function with them.
+        tests: The problem's tests, at least one. The rules of comparison are the loosest of theirs, and tolerate
+            differences of 1e-6 between floats.
+    Returns: [`~pvg_hf.experimental.programs.sandbox.Case`], *optional*: a case without an expected output; `None` if
+        the text has another form or more than 2,000 characters.
     """
     if len(text) > MAX_CHARACTERS:
         return None

@@ -27,12 +27,9 @@ class Deviation:
     How a program differs from its specification, beyond what another specification could say.
 
     Args:
-        iterable (`str`, *optional*):
-            Expression of the elements, in place of the source's.
-        start (`str`, *optional*):
-            Initial value of a sum, product or count.
-        joiner (`str`, defaults to `"and"`):
-            Operator between two conditions.
+        iterable: Expression of the elements, in place of the source's.
+        start: Initial value of a sum, product or count.
+        joiner: Operator between two conditions.
     """
 
     iterable: str | None = None

@@ -26,16 +26,11 @@ class Rule:
     One phrase of the grammar, with its code and its meaning.
 
     Args:
-        phrase (`str`):
-            Words in a specification, with `{k}` where a constant stands.
-        code (`str`):
-            Python expression over `{x}` and `{k}`.
-        meaning (`Callable`):
-            Function `(value, constant) -> value`.
-        constants (`tuple`, *optional*):
-            Allowed constants, numbers or letters in quotes; empty if the phrase has none.
-        kind (`str`, *optional*):
-            Kind of the values after a change, if it differs from the kind before it.
+        phrase: Words in a specification, with `{k}` where a constant stands.
+        code: Python expression over `{x}` and `{k}`.
+        meaning: Function `(value, constant) -> value`.
+        constants: Allowed constants, numbers or letters in quotes; empty if the phrase has none.
+        kind: Kind of the values after a change, if it differs from the kind before it.
     """
 
     phrase: str
@@ -51,12 +46,9 @@ class Source:
     Where the elements of a specification come from.
 
     Args:
-        iterable (`str`), partial (`tuple[str, ...]`):
-            Python expression of all elements, and expressions that miss some or have one too many.
-        kind (`str`):
-            `number`, `letter` or `word`.
-        elements (`Callable`):
-            Function from the argument to its elements.
+        iterable, partial: Python expression of all elements, and expressions that miss some or have one too many.
+        kind: `number`, `letter` or `word`.
+        elements: Function from the argument to its elements.
     """
 
     phrase: str
@@ -75,14 +67,10 @@ class Fold:
     What a specification asks for about its elements.
 
     Args:
-        meaning (`Callable`):
-            Function `(elements, default) -> value`.
-        result (`str`):
-            Kind of the value: `number`, `text` or `list`.
-        defaults (`tuple[str, ...]`, *optional*):
-            Literals of the value for no elements; empty if the fold needs none.
-        is_changeable (`bool`, defaults to `True`):
-            Whether the value depends on changes of the elements.
+        meaning: Function `(elements, default) -> value`.
+        result: Kind of the value: `number`, `text` or `list`.
+        defaults: Literals of the value for no elements; empty if the fold needs none.
+        is_changeable: Whether the value depends on changes of the elements.
     """
 
     phrase: str

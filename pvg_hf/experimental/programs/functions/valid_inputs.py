@@ -50,13 +50,8 @@ def sample_input(rng: np.random.Generator, specification: Specification, *, is_t
     Draw a valid input.
 
     Args:
-        rng ([`~numpy.random.Generator`]):
-            Source of every draw.
-        specification ([`Specification`]):
-            The function's specification.
-        is_typical (`bool`, defaults to `False`):
-            Whether to avoid corner cases: empty inputs, and numbers at the specification's constants. Otherwise both are more
-            frequent than in a uniform draw.
+        is_typical: Whether to avoid corner cases: empty inputs, and numbers at the specification's constants.
+            Otherwise both are more frequent than in a uniform draw.
     """
     constants = specification.constants
     match specification.source:
@@ -108,8 +103,7 @@ def function_tests(text: str) -> tuple[tuple[CallCase, ...], tuple[CallCase, ...
     They depend on the sentence only. Visible tests have typical inputs; hidden ones include corner cases, first of all the
     smallest input.
 
-    Raises:
-        ValueError: if the text is not a sentence of the grammar.
+    Raises `ValueError` if the text is not a sentence of the grammar.
     """
     specification = specification_of(text)
     rng = derive_rng("functions", "tests", text)

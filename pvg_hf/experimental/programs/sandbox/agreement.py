@@ -17,10 +17,7 @@ def agrees_with_expected(case: Case, output: str) -> bool:
     Return whether an output is what a case expects; True if it expects nothing.
 
     Args:
-        case (`CallCase` or `StdinCase`):
-            The case, with its rules.
-        output (`str`):
-            `CaseResult.output`, which may be any text: a text that is not JSON agrees with no value.
+        output: `CaseResult.output`, which may be any text: a text that is not JSON agrees with no value.
     """
     if isinstance(case, StdinCase):
         return case.expected is None or outputs_agree(case, output, case.expected)

@@ -18,15 +18,11 @@ class Backend:
     A way to isolate programs.
 
     Args:
-        command (`Callable`):
-            Function `(arguments, environment) -> command` that gives the command of a worker from the arguments and the
-            environment of its Python.
-        lacking (`str`, *optional*):
-            Why it cannot be tried on this machine, such as a program that is not installed.
-        isolates (`bool`, defaults to `True`):
-            Whether it isolates programs, whose system calls are then filtered, and `auto` may take it.
-        keeps_environment (`bool`, defaults to `False`):
-            Whether the command is run with the environment variables of this process.
+        command: Function `(arguments, environment) -> command` that gives the command of a worker from the arguments
+            and the environment of its Python.
+        lacking: Why it cannot be tried on this machine, such as a program that is not installed.
+        isolates: Whether it isolates programs, whose system calls are then filtered, and `auto` may take it.
+        keeps_environment: Whether the command is run with the environment variables of this process.
     """
 
     name: str

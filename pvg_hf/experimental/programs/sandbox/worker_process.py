@@ -37,11 +37,9 @@ class WorkerProcess:
     A worker of a backend.
 
     Args:
-        hash_seed (`int`, defaults to 0):
-            `PYTHONHASHSEED` of its Python, and so of all its programs: 0 to 4294967295.
-
-    Raises:
-        OSError: if its command cannot be run, or if it ends or hangs before it is ready. The message has its last words.
+        hash_seed: `PYTHONHASHSEED` of its Python, and so of all its programs: 0 to 4294967295.
+    Raises `OSError` if its command cannot be run, or if it ends or hangs before it is ready. The message has its last
+        words.
     """
 
     def __init__(self, backend: Backend, hash_seed: int = 0):
@@ -80,12 +78,9 @@ class WorkerProcess:
         Run a program on its cases.
 
         Args:
-            job (`Mapping[str, Any]`):
-                As in [`pvg_hf.experimental.programs.sandbox.inside.relay.run_job`].
-
-        Returns:
-            `list[list[Any]]`: for each case `[kind, output, detail, seconds]`; `None` if the worker was lost, which the
-            program may have done. It must then be closed.
+            job: As in [`pvg_hf.experimental.programs.sandbox.inside.relay.run_job`].
+        Returns: for each case `[kind, output, detail, seconds]`; `None` if the worker was lost, which the program may
+            have done. It must then be closed.
         """
         nonce = secrets.token_hex(16)
         if not self._send({**job, "nonce": nonce}, _SPARE_SECONDS):

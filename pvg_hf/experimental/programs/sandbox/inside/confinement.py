@@ -59,11 +59,8 @@ class SyscallFilter:
     of files, shared memory and memory that no limit counts, mounts, namespaces and settings of the system.
 
     Args:
-        may_start_processes (`bool`):
-            Whether the program may start processes. Threads are allowed in any case.
-
-    Raises:
-        OSError: if libseccomp is not installed or refuses a rule.
+        may_start_processes: Whether the program may start processes. Threads are allowed in any case.
+    Raises `OSError` if libseccomp is not installed or refuses a rule.
     """
 
     def __init__(self, *, may_start_processes: bool):
@@ -96,12 +93,7 @@ class SyscallFilter:
         self._check(self._library.seccomp_rule_add_array(self._filter, action, number, len(comparisons), array))
 
     def install(self) -> None:
-        """
-        Filter the system calls of this process from now on.
-
-        Raises:
-            OSError: if the kernel refuses.
-        """
+        """Filter the system calls of this process from now on. Raises `OSError` if the kernel refuses."""
         self._check(self._library.seccomp_load(self._filter))
 
     def _check(self, result: int) -> None:
@@ -122,8 +114,7 @@ def confine(filters: Filters, limits: dict[str, Any]) -> None:
     """
     Set the limits of this process (the fields of [`pvg_hf.experimental.programs.sandbox.Limits`]) and confine it.
 
-    Raises:
-        OSError: if the kernel refuses a step. No program runs then.
+    Raises `OSError` if the kernel refuses a step. No program runs then.
     """
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits["num_open_files"])

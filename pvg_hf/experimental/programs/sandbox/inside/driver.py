@@ -30,10 +30,8 @@ def run_program(channel: int, stdout: int, filters: Filters) -> NoReturn:
     Run the program that the channel sends, and end this process.
 
     Args:
-        channel (`int`), stdout (`int`):
-            Descriptors of the socket to the relay and of the pipe that takes the program's output.
-        filters (`Filters`):
-            Filters of system calls, of which this process puts one on itself first.
+        channel, stdout: Descriptors of the socket to the relay and of the pipe that takes the program's output.
+        filters: Filters of system calls, of which this process puts one on itself first.
     """
     try:
         os.setsid()

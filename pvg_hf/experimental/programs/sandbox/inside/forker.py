@@ -32,11 +32,9 @@ def serve_forks(channel: socket.socket, filters: Filters) -> None:
     that a program inherits holds nothing of other programs.
 
     Args:
-        channel (`socket.socket`):
-            Connection to the relay. `FORK` comes with the descriptors of the program's socket and its stdout. The answers
-            are the process id at once, and the wait status at the end. `KILL` ends the program.
-        filters (`Filters`):
-            Filters of system calls, of which the forked process puts one on itself.
+        channel: Connection to the relay. `FORK` comes with the descriptors of the program's socket and its stdout. The
+            answers are the process id at once, and the wait status at the end. `KILL` ends the program.
+        filters: Filters of system calls, of which the forked process puts one on itself.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans come here

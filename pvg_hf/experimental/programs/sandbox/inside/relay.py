@@ -30,8 +30,7 @@ def serve(*, is_filtered: bool) -> None:
     from have started: no program can know it.
 
     Args:
-        is_filtered (`bool`):
-            Whether the system calls of programs are filtered.
+        is_filtered: Whether the system calls of programs are filtered.
     """
     inward, outward = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -66,15 +65,10 @@ def run_job(job: dict[str, Any], forker: socket.socket, parent: int) -> list[lis
     Run a program on its cases.
 
     Args:
-        job (`dict[str, Any]`):
-            `program`, `limits`, `seed`, and `cases`: mappings with `stdin`, or with `function` and `arguments`.
-        forker (`socket.socket`):
-            Connection to the process that forks programs.
-        parent (`int`):
-            Descriptor of the parent's pipe. Its end ends this process.
-
-    Returns:
-        `list[list[Any]]`: for each case `[kind, output, detail, seconds]`.
+        job: `program`, `limits`, `seed`, and `cases`: mappings with `stdin`, or with `function` and `arguments`.
+        forker: Connection to the process that forks programs.
+        parent: Descriptor of the parent's pipe. Its end ends this process.
+    Returns: for each case `[kind, output, detail, seconds]`.
     """
     results: list[list[Any]] = []
     while len(results) < len(job["cases"]):
@@ -154,10 +148,8 @@ class RunningProgram:
     A program in its process.
 
     Args:
-        job (`dict[str, Any]`):
-            `program`, `limits` and `seed`.
-        stdin (`str`, *optional*):
-            What it reads, if it is run as a script.
+        job: `program`, `limits` and `seed`.
+        stdin: What it reads, if it is run as a script.
     """
 
     def __init__(self, job: dict[str, Any], stdin: str | None, forker: socket.socket, parent: int):
@@ -204,8 +196,7 @@ class RunningProgram:
         """
         Send a message, if any, and wait for an answer or the end of the program.
 
-        Returns:
-            `tuple[str, str]`, *optional*: kind and detail of the end; `None` if there is an answer.
+        Returns: kind and detail of the end; `None` if there is an answer.
         """
         if message is not None:
             if self._received and self._ended is None:

@@ -17,9 +17,8 @@ def encode_value(value: Any) -> Any:
     and complex numbers have marks of the same kind. An object of a subclass is written as its base class would be, without
     asking any of its own methods.
 
-    Raises:
-        TypeError: if the value, or one in it, is of another type, such as a generator.
-        RecursionError: if it is nested too deeply or contains itself.
+    Raises `TypeError` if the value, or one in it, is of another type, such as a generator.
+    Raises `RecursionError` if it is nested too deeply or contains itself.
     """
     if value is None or value is True or value is False:
         return value
