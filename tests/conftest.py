@@ -1,10 +1,12 @@
 """Shared by all tests: no connection leaves the machine, and tiny models are made once."""
 
+import atexit
 import gc
 import json
 import os
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, is_dataclass
@@ -20,6 +22,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")))
 )
+# Games write their rates to HF_HOME, which must not be the user's. Tests of the real Hub take their token from HF_TOKEN.
+if "HF_HOME" not in os.environ:
+    os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="pvg_hf-tests-")
+    atexit.register(shutil.rmtree, os.environ["HF_HOME"], ignore_errors=True)
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 import pytest
