@@ -129,6 +129,7 @@ class ImperfectChecker:
 
     Raises:
         ExtensionError: from `check`, if the base checker returns something that is not a boolean.
+        ValueError: from `check`, if it has neither a base checker nor a verdict.
 
     Example:
 
@@ -163,7 +164,8 @@ class ImperfectChecker:
 
     def verdict(self, problem: ProblemRow, solution: str) -> Verdict:
         """Ask the base checker, with the largest time budget that a call about the solution can use."""
-        assert self.base is not None
+        if self.base is None:
+            raise ValueError("This checker has no `base` to ask: pass one, or `verdict` with each question.")
         routing, _ = self.routes.of(problem)
         return self.base.ask(problem, solution, routing.longest_seconds)
 

@@ -20,6 +20,7 @@ from pvg_hf.noise import (
     Tier,
     VirtualClock,
 )
+from pvg_hf.noise.verdicts import Verdict
 
 NUM_CALLS = 10_000
 FAST, BALANCED, SLOW = DEFAULT_TIERS.values()
@@ -84,6 +85,12 @@ def test_an_outcome_keeps_its_claim_and_the_truth(code, success, label, is_flagg
         assert outcome.tier == "fast_noisy"
         assert outcome.attempts == 1
         assert outcome.truth == (outcomes.index(outcome) < 500) or code == "VERIFIER_TIMEOUT"
+
+
+def test_without_a_base_each_question_needs_its_verdict():
+    with pytest.raises(ValueError, match="`base`.*`verdict`"):
+        ImperfectChecker().check(problem(), "right")
+    assert ImperfectChecker().check(problem(), "right", verdict=Verdict(True)).truth is True
 
 
 def test_an_outcome_is_immutable():
