@@ -125,7 +125,8 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
 
     with nullcontext(executor) if executor is not None else _local_executor(num_workers) as pool:
         while waiting or running:
-            for job in [job for job in waiting if not failed.keys().isdisjoint(job.needs)]:
+            # One at a time: each may make another one fail that needs it.
+            while job := next((job for job in waiting if not failed.keys().isdisjoint(job.needs)), None):
                 waiting.remove(job)
                 failed[job.name] = next(failed[name] for name in job.needs if name in failed)
                 end(job, f"no result: {failed[job.name]}")
