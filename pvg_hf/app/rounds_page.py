@@ -40,7 +40,10 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     def draw(data: RunData) -> tuple[str, str]:
         with drawing:
             if not drawn or drawn[0][0] is not data:
-                drawn[:] = [(data, _show_rounds(data), _write_csv(data, folder / f"{run.name}-figures.csv"))]
+                path = folder / f"{run.name}-figures.csv"
+                # Atomic: Gradio may be copying the old file for a download.
+                write_text(path, figures_frame(data).to_csv(index=False))
+                drawn[:] = [(data, _show_rounds(data), str(path))]
             return drawn[0][1:]
 
     def load():
@@ -84,9 +87,7 @@ def _round_indices(data: RunData) -> list[int]:
 
 
 def _show_rounds(data: RunData) -> str:
-    makers = [
-        make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS
-    ]  # the others are on the page "Verifiers"
+    makers = [make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS]  # these are on the page "Verifiers"
     plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
     images = [embed(plot, plot.to_png()) for plot in plots]
     return render("rounds", images=images, table=rounds_table(data), judged=judgement_tables(data))
@@ -107,12 +108,6 @@ def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> 
         compare_verifiers(data.evaluated, *sorted((our_round, their_round), reverse=True)) if is_one_run else []
     )
     return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired, statements=statements)
-
-
-def _write_csv(data: RunData, path: Path) -> str:
-    # Atomic: Gradio may be copying the old file for a download.
-    write_text(path, figures_frame(data).to_csv(index=False))
-    return str(path)
 
 
 def figures_frame(run: RunData) -> pd.DataFrame:
@@ -141,27 +136,17 @@ def solutions_of(run: RunData, round_index: int) -> RoundData | None:
 
 def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> Table:
     """Table with one row per figure: its value on both sides, and the difference."""
-    rows = [
-        (
-            heading_of(figure.name),
-            [
-                figure_cell(figure.ours, 3),
-                figure_cell(figure.theirs, 3),
-                _difference_cell(figure),
-                TableCell(f"{figure.num_shared:,}"),
-            ],
-        )
-        for figure in compared
-    ]
-    return Table(
-        ["", ours, theirs, "difference", "shared problems"], rows, explain(figure.name for figure in compared)
-    )
+    rows = []
+    for figure in compared:
+        sides = [figure_cell(figure.ours, 3), figure_cell(figure.theirs, 3)]
+        cells = [*sides, _difference_cell(figure), TableCell(f"{figure.num_shared:,}")]
+        rows.append((heading_of(figure.name), cells))
+    headings = ["", ours, theirs, "difference", "shared problems"]
+    return Table(headings, rows, explain(figure.name for figure in compared))
 
 
 def _difference_cell(figure: ComparedFigure) -> TableCell:
-    cell = figure_cell(figure.difference, 3)
-    return (
-        TableCell(MISSING)
-        if figure.difference.value is None
-        else TableCell(f"{figure.difference.value:+.3f}", cell.interval)
-    )
+    value = figure.difference.value
+    if value is None:
+        return TableCell(MISSING)
+    return TableCell(f"{value:+.3f}", figure_cell(figure.difference, 3).interval)

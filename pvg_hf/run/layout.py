@@ -131,11 +131,7 @@ class RunFolder:
 
     @classmethod
     def find(cls, root: Path) -> "RunFolder":
-        """
-        The folder of an existing run.
-
-        Raises `ValueError` if `root` has no `recipe.yaml`; the message lists the runs that are there.
-        """
+        """The folder of an existing run; a `ValueError` that lists the runs there if `root` has no `recipe.yaml`."""
         folder = cls(root)
         if folder.recipe.is_file():
             return folder
@@ -256,6 +252,8 @@ class RunFolder:
     def training_pools(self, round_index: int) -> list[Path]:
         """
         Parquet files that the verifier of `round_index` learns from: the base prover's and every earlier round's.
+
+        If one of them is missing, this is a `DamagedFileError`.
         """
         files = [self.pool(BASE_ROUND) / pool_file(Role.BASE)]
         files += [self.pool(k) / pool_file(role) for k in range(round_index) for role in GAME_ROLES]
@@ -299,7 +297,7 @@ class RunFolder:
             return {}
 
     def read_pilot(self) -> dict[str, Any]:
-        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none."""
+        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none, a `DamagedFileError` if it is damaged."""
         if not self.pilot.exists():
             return {}
         return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
@@ -370,11 +368,7 @@ def schedule(recipe: Recipe) -> list[PhaseKey]:
 
 
 def choose_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    """
-    List the phases to play: all of them, or the one with a name and a round.
-
-    Raises `ValueError` if there is no such phase; the message suggests one.
-    """
+    """List the phases to play: all, or the one with a name and a round; a `ValueError` that suggests one if there is none such."""
     phases = schedule(recipe)
     if name is None:
         if round_index is not None:
