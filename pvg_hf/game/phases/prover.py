@@ -89,22 +89,17 @@ def run_prover(context: PhaseContext, output: Path, *, honest: HonestSide | None
     """
     assumed = assumed_rates(context, "prover")
     correction = report_prover_correction(context, assumed)
-    if context.recipe.prover.num_trainings == 1:
-        summary = _train_at_once(context, output, assumed.rates, honest)
-    else:
+    config = context.recipe.prover
+    if config.num_trainings > 1:
         summary = _train_in_turn(context, output, assumed.rates)
+    else:
+        if honest is None:
+            honest = HonestSide.measure(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
+        summary = _train(context, SubPhase(config.trained_roles, config, output, assumed.rates, honest))
     summarize_false_positives(context, output)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + summary
-
-
-def _train_at_once(context: PhaseContext, output: Path, rates: Rates, honest: HonestSide | None) -> str:
-    """Train all roles that the recipe trains in one training, and return its one-line summary."""
-    config = context.recipe.prover
-    if honest is None:
-        honest = HonestSide.measure(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
-    return _train(context, SubPhase(config.trained_roles, config, output, rates, honest))
 
 
 def _train_in_turn(context: PhaseContext, output: Path, rates: Rates) -> str:
@@ -149,20 +144,22 @@ def _train(context: PhaseContext, training: SubPhase) -> str:
     """Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them; return a one-line summary."""
     if not (Role.SNEAKY in training.roles and context.recipe.task.shows_own_solutions):
         return _train_and_recover(context, training)
-    shown = sample_honest_solutions(context, "prover", _honest_sampler(context, training))
+    shown = sample_honest_solutions(
+        context, "prover", _honest_sampler(context.players, training.helpful, context.round_index)
+    )
     context.problems = context.problems.showing(shown)
     summary = _train_and_recover(context, training)
     context.record({"prover/own_honest_share": len(shown) / len(context.problems.parts["prover"])})
     return summary
 
 
-def _honest_sampler(context: PhaseContext, training: SubPhase) -> Sampler:
+def _honest_sampler(players: PlayerLoader, helpful: Path | None, round_index: int) -> Sampler:
     """The helpful prover that was trained before the sneaky one, or else the weights that the training starts from."""
-    if training.helpful is not None:
-        return context.players.sampler(training.helpful)
-    if context.recipe.prover.init == "previous" and context.round_index > 0:
-        return context.players.role_sampler(Role.HELPFUL, context.round_index - 1)
-    return context.players.base_sampler()
+    if helpful is not None:
+        return players.sampler(helpful)
+    if players.recipe.prover.init == "previous" and round_index > 0:
+        return players.role_sampler(Role.HELPFUL, round_index - 1)
+    return players.base_sampler()
 
 
 def _train_and_recover(context: PhaseContext, training: SubPhase) -> str:
