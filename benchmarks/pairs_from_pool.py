@@ -27,7 +27,7 @@ from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.build import build_pairs
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS
-from pvg_hf.game.training_data import tokenize_pairs
+from pvg_hf.game.phases.verifier import tokenize_pairs
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 

@@ -12,6 +12,7 @@ Play a prover-verifier game.
 The same command resumes a stopped run.
 """
 
+import gc
 import logging
 import sys
 from pathlib import Path
@@ -20,15 +21,18 @@ from typing import TYPE_CHECKING
 from pvg_hf.check.graphics_cards import find_card
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
-from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_game, run_pilot
-from pvg_hf.game.status import describe_status
+from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error
+from pvg_hf.game.interrupt import GameInterrupted
+from pvg_hf.game.status import describe_status, describe_stop
 from pvg_hf.run.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
-from pvg_hf.run.environment import script_line
-from pvg_hf.run.layout import choose_phases
+from pvg_hf.run.environment import command_line, has_default_threads, num_cores, script_line
+from pvg_hf.run.layout import RunFolder, choose_phases
 from pvg_hf.run.resume import extended_recipe
 
 if TYPE_CHECKING:
     from pvg_hf.game.context import GameCallback
+
+logger = logging.getLogger("pvg_hf")  # this file's own name is `__main__`, of which nothing is logged
 
 
 def main() -> int:
@@ -71,9 +75,7 @@ def main() -> int:
             return tell(describe_plan(recipe, card))
         if arguments.pilot:
             return run_pilot(recipe)
-        return run_game(
-            recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
-        )
+        return run_game(recipe, phase=arguments.phase, round_index=arguments.round_index)
     except ENDING_ERRORS as err:
         return report_error(err)
     except KeyboardInterrupt:  # before the game listens for it
@@ -81,9 +83,57 @@ def main() -> int:
         return INTERRUPTED
 
 
+def run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> int:
+    """Play a game, log where its report is or how to resume, and return the exit status."""
+    # Imported late: loading torch takes seconds.
+    from accelerate import PartialState
+
+    from pvg_hf.game.play import play
+
+    use_all_cores()
+    logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
+    try:
+        folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks_of(recipe))
+    except GameInterrupted:
+        logger.warning("Stopped. %s", describe_stop(recipe))
+        if is_main_process():  # not by the log, which breaks long lines on a terminal
+            sys.stderr.write(f"Continue with the same command: {command_line()}\n")
+        gc.freeze()  # else the interpreter looks through all objects of the libraries before it ends, which takes seconds
+        return INTERRUPTED
+    if PartialState().is_main_process:
+        report = folder.report
+        logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
+    return 0
+
+
+def run_pilot(recipe: Recipe) -> int:
+    """Run the pilot of a game alone, or read the one that is kept; print it, and return the exit status."""
+    from pvg_hf.game.play import play
+    from pvg_hf.report.pilot_findings import Pilot
+
+    use_all_cores()
+    try:
+        folder = play(recipe, only_pilot=True)
+    except GameInterrupted:
+        logger.warning("Stopped; nothing of the pilot is kept.")
+        gc.freeze()  # as in `run_game`
+        return INTERRUPTED
+    pilot = Pilot(recipe, folder.read_pilot()["rows"])
+    tell(pilot.describe())
+    pilot.check()
+    return 0
+
+
+def use_all_cores() -> None:
+    import torch
+
+    if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
+        torch.set_num_threads(num_cores())
+
+
 def trust(path: str, recipe: Recipe) -> None:
     for line in trust_recipe(Path(path), recipe, is_recorded=is_main_process()):
-        logging.getLogger("pvg_hf").info("Trusted from now on: %s", line)
+        logger.info("Trusted from now on: %s", line)
 
 
 def callbacks_of(recipe: Recipe) -> "list[GameCallback]":

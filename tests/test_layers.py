@@ -97,7 +97,7 @@ def imported_modules(path: Path, *, with_types: bool = True) -> set[str]:
 
 def test_modules_are_found():
     assert len(MODULES) > 50
-    assert {"pvg_hf.scoring", "pvg_hf.models.verifier_model"} <= imported_modules(PACKAGE / "game" / "players.py")
+    assert {"pvg_hf.scoring", "pvg_hf.models.verifier_model"} <= imported_modules(PACKAGE / "game" / "context.py")
     assert "pvg_hf.tasks.arithmetic" in imported_modules(PACKAGE / "tasks" / "registry.py")  # by a name in a string
 
 

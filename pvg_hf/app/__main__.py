@@ -61,7 +61,7 @@ def open_app(
 
 
 def check_port(port: int) -> None:
-    """Check that the app can be served at a port. Raises `ValueError` if it cannot."""
+    """Check that the app can be served at a port; a `ValueError` if it cannot."""
     # Gradio checks the port only after everything is loaded, and its message names environment variables.
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a recently closed port counts as free

@@ -14,7 +14,7 @@ MAX_REQUEST_BYTES = 1_000_000
 
 
 class Gate:
-    """Middleware before Gradio, whose own upload address would take any file from anybody."""
+    """Middleware before the ASGI application of Gradio, whose own upload address would take any file from anybody."""
 
     def __init__(self, app: Callable):
         self._app = app

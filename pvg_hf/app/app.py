@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from starlette.middleware import Middleware
 
 from pvg_hf.app.access import MAX_UPLOAD_BYTES, Gate
 from pvg_hf.app.evaluations_page import build_evaluations_page
-from pvg_hf.app.glossary_page import build_glossary_page
 from pvg_hf.app.render import FOLDER
 from pvg_hf.app.rounds_page import build_rounds_page
 from pvg_hf.app.runs import OpenRun, open_run
@@ -31,12 +31,9 @@ from pvg_hf.app.verifiers_page import build_verifiers_page
 
 def serve_run(source: str, port: int | None) -> None:
     """
-    Serve the app on a run until Ctrl-C or SIGTERM.
+    Serve the app on a run, by its folder or published name, until Ctrl-C or SIGTERM; a `ValueError` if it cannot be opened.
 
-    Args:
-        source: A run's folder, or the name of a published run.
-        port: Port; by default the first free one from 7860.
-    Raises `ValueError` if the run cannot be opened; nothing is served then.
+    By default, the port is the first free one from 7860.
     """
     serve(lambda stack: make_app(open_run(source), stack), Middleware(Gate), port, show_address)
 
@@ -47,11 +44,8 @@ def serve(
     """
     Serve an app until Ctrl-C or SIGTERM.
 
-    Args:
-        make: Builds the app; the stack releases its resources at the end.
-        gate: What stands before Gradio (see [`~pvg_hf.app.access.Gate`]).
-        port: Port; by default the first free one from 7860.
-        describe: Returns what is printed, given the address.
+    The stack that `make` builds the app with releases its resources at the end. The gate (see [`~pvg_hf.app.access.Gate`]) stands
+    before Gradio. What `describe` returns for the app's address is printed.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
@@ -69,12 +63,11 @@ def serve(
 
 
 def show_address(url: str) -> str:
-    """Line with the app's address."""
     return f"Open {url} in a browser; Ctrl-C ends the app."
 
 
 def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
-    """Build the app on a run."""
+    """Build the app on a run; the stack removes its temporary files."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pvg-")))
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")
@@ -91,6 +84,14 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
             gr.Navbar(main_page_name="Solutions")
             build(app)
     return app
+
+
+def build_glossary_page(app: gr.Blocks) -> None:
+    """Build the page "Glossary". It must be called within the context of `app`. Links to other pages of the docs become text."""
+    in_a_space = FOLDER / "glossary.md"  # `build_space` copies it
+    file = in_a_space if in_a_space.exists() else FOLDER.parents[1] / "docs" / "glossary.md"
+    text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
+    gr.Markdown(text, elem_id="glossary")
 
 
 def launch(app: gr.Blocks, gate: Middleware, **options: Any) -> tuple[Any, str, str]:

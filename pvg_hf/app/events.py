@@ -39,10 +39,8 @@ def wire(
     """
     Call a function on any of several events, one call at a time.
 
-    Args:
-        inputs, outputs: Components of its arguments and results.
-        latest: Whether events during a call lead to one more call afterwards; otherwise they are dropped.
-        js: A JavaScript function that maps the inputs' values to those that are sent.
+    With `latest`, events during a call lead to one more call afterwards; otherwise they are dropped. The JavaScript function `js`
+    maps the inputs' values to those that are sent.
     """
     mode = "always_last" if latest else "once"
     return gr.on(list(triggers), function, list(inputs), list(outputs), trigger_mode=mode, js=js, **FAST)

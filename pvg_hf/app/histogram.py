@@ -20,16 +20,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class Histogram:
-    """
-    A histogram of scores. Places are in [0, 100] from the left, heights in [0, 100] from below.
+    """A histogram of scores. Places are in [0, 100] from the left, heights in [0, 100] from below."""
 
-    Args:
-        bars: Height of each bin for correct and for incorrect solutions.
-    """
-
-    bars: list[tuple[float, float]]
-    counts: dict[bool, int]
-    ticks: list[tuple[str, float]]
+    bars: list[tuple[float, float]]  # height of each bin for correct and for incorrect solutions
+    counts: dict[bool, int]  # number of correct (True) and incorrect (False) solutions
+    ticks: list[tuple[str, float]]  # labels and places of the axis
     marks: list[Mark]
 
     @property
@@ -42,12 +37,9 @@ class Histogram:
 
 def make_histogram(scores: Mapping[bool, np.ndarray], marked: Mapping[str, float | None]) -> Histogram | None:
     """
-    Compute the histogram of a round's scores.
+    Compute the histogram of the scores of a round's correct (True) and incorrect (False) judged solutions, each in ascending order.
 
-    Args:
-        scores: Scores of the round's correct (True) and incorrect (False) judged solutions, each in ascending order.
-        marked: Scores to mark, by name.
-    Returns: [`Histogram`], or `None` if there are no scores.
+    Scores to mark are given by name. It is `None` if there are no scores.
     """
     ends = [end for some in scores.values() if len(some) for end in (some[0], some[-1])]
     if not ends:

@@ -36,21 +36,13 @@ class Filter(StrEnum):
 
 @dataclass(frozen=True)
 class Query:
-    """
-    A search for problems.
+    """A search for problems."""
 
-    Args:
-        round_index: Round of the prover that wrote the solutions; -1 is the base prover.
-        is_test: Whether to search test problems, or else the verifier's problems (D_V), which later verifiers learn
-            from.
-        difficulty: Difficulty as the task names it; any by default.
-    """
-
-    round_index: int
-    is_test: bool = True
+    round_index: int  # of the prover that wrote the solutions; -1 is the base prover
+    is_test: bool = True  # else the verifier's problems (D_V), which later verifiers learn from
     filter: Filter = Filter.ALL
-    difficulty: str | None = None
-    search: str = ""
+    difficulty: str | None = None  # as the task names it; any by default
+    search: str = ""  # text contained in the problem or its id; case is ignored
 
 
 _TABLES = """
@@ -118,10 +110,8 @@ class SolutionIndex:
     Searchable index of a run's solutions.
 
     It opens in about a second on 200,000 solutions, reads only Parquet files and each round's `calibration.json`, and is safe
-    to use from several threads.
+    to use from several threads. The run may be unfinished; the index does not see later rounds, for which a new one is opened.
 
-    Args:
-        folder: A run, finished or not. The index does not see later rounds; open a new one for these.
     Attributes:
         damage: Files that could not be read, and what to do about each. Their solutions are left out.
     """
@@ -203,12 +193,10 @@ class SolutionIndex:
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
         """
-        Read full rows from disk.
+        Read full rows from disk, in the order of `places`: file and row index of each, as other methods return them.
 
-        Args:
-            places: File and row index of each row, as other methods return them.
-        Returns: rows with the pool's columns, in the order of `places`.
-        Raises `DamagedFileError` if a file was damaged after the index was opened.
+        Raises:
+            DamagedFileError: if a file was damaged after the index was opened.
         """
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:

@@ -59,7 +59,6 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
 
 
 def parse_link(link: str) -> dict[str, str]:
-    """Parse a query string into values for [`read_link`]."""
     return dict(parse_qsl(link.removeprefix("?")))
 
 

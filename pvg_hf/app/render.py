@@ -18,12 +18,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def notice(text: str, *, kind: str = "note") -> str:
-    """
-    Render a message in a box.
-
-    Args:
-        text: The message; its lines become paragraphs.
-    """
+    """Render a message in a box of the kind `note` or `problem`; its lines become paragraphs."""
     return render("notice", lines=text.splitlines(), kind=kind)
 
 

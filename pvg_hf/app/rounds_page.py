@@ -4,19 +4,21 @@ import threading
 from pathlib import Path
 
 import gradio as gr
+import pandas as pd
 
-from pvg_hf.app.compared_rounds import comparison_table, figures_frame, solutions_of
 from pvg_hf.app.events import SLOW
 from pvg_hf.app.render import heading, notice, render
 from pvg_hf.app.runs import OpenRun, sibling_runs
 from pvg_hf.app.verifiers_page import VERIFIER_PLOTS
 from pvg_hf.core.files import write_text
-from pvg_hf.evaluation.comparison import compare_rounds
+from pvg_hf.evaluation.catalogue import explain, heading_of
+from pvg_hf.evaluation.comparison import ComparedFigure, compare_rounds
 from pvg_hf.evaluation.verifier_verdict import compare_verifiers
 from pvg_hf.report.page import embed
 from pvg_hf.report.plots import PLOTS
-from pvg_hf.report.tables import judgement_tables, rounds_table
-from pvg_hf.run.read import RunData
+from pvg_hf.report.tables import MISSING, Table, TableCell, figure_cell, judgement_tables, rounds_table
+from pvg_hf.run.layout import JUDGING
+from pvg_hf.run.read import RoundData, RunData
 
 
 def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
@@ -38,7 +40,10 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     def draw(data: RunData) -> tuple[str, str]:
         with drawing:
             if not drawn or drawn[0][0] is not data:
-                drawn[:] = [(data, _show_rounds(data), _write_csv(data, folder / f"{run.name}-figures.csv"))]
+                path = folder / f"{run.name}-figures.csv"
+                # Atomic: Gradio may be copying the old file for a download.
+                write_text(path, figures_frame(data).to_csv(index=False))
+                drawn[:] = [(data, _show_rounds(data), str(path))]
             return drawn[0][1:]
 
     def load():
@@ -82,9 +87,7 @@ def _round_indices(data: RunData) -> list[int]:
 
 
 def _show_rounds(data: RunData) -> str:
-    makers = [
-        make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS
-    ]  # the others are on the page "Verifiers"
+    makers = [make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS]  # these are on the page "Verifiers"
     plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
     images = [embed(plot, plot.to_png()) for plot in plots]
     return render("rounds", images=images, table=rounds_table(data), judged=judgement_tables(data))
@@ -107,7 +110,43 @@ def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> 
     return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired, statements=statements)
 
 
-def _write_csv(data: RunData, path: Path) -> str:
-    # Atomic: Gradio may be copying the old file for a download.
-    write_text(path, figures_frame(data).to_csv(index=False))
-    return str(path)
+def figures_frame(run: RunData) -> pd.DataFrame:
+    """
+    All figures of all rounds: `round_index`, `figure` (its name in `metrics.json`), `value`, `low`, `high`, `n`.
+
+    Those of the evaluations that followed the rounds are named as in `metrics.jsonl`, `judging/NAME/...`.
+    """
+    rows = [
+        {"round_index": data.round_index, "figure": name, **figure.to_dict()}
+        for data in run.evaluated
+        for name, figure in data.figures.items()
+    ]
+    rows += [
+        {"round_index": judgement.round_index, "figure": f"{JUDGING}/{judgement.name}/{key}", **figure.to_dict()}
+        for judgement in run.judgements
+        for key, figure in judgement.figures.items()
+    ]
+    return pd.DataFrame(rows, columns=["round_index", "figure", "value", "low", "high", "n"])
+
+
+def solutions_of(run: RunData, round_index: int) -> RoundData | None:
+    """Data of a round; `None` if it is not evaluated."""
+    return next((data for data in run.evaluated if data.round_index == round_index), None)
+
+
+def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> Table:
+    """Table with one row per figure: its value on both sides, and the difference."""
+    rows = []
+    for figure in compared:
+        sides = [figure_cell(figure.ours, 3), figure_cell(figure.theirs, 3)]
+        cells = [*sides, _difference_cell(figure), TableCell(f"{figure.num_shared:,}")]
+        rows.append((heading_of(figure.name), cells))
+    headings = ["", ours, theirs, "difference", "shared problems"]
+    return Table(headings, rows, explain(figure.name for figure in compared))
+
+
+def _difference_cell(figure: ComparedFigure) -> TableCell:
+    value = figure.difference.value
+    if value is None:
+        return TableCell(MISSING)
+    return TableCell(f"{value:+.3f}", figure_cell(figure.difference, 3).interval)

@@ -17,16 +17,8 @@ from pvg_hf.run.layout import EVALUATIONS, JUDGEMENT, JUDGING, RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 FIGURE_COLUMNS = (
-    "problem_id",
-    "role",
-    "correct",
-    "outcome",
-    "score",
-    "first_flaw_kind",
-    "num_steps",
-    "num_flaws",
-    "similarity",
-    "failing_input",
+    *("problem_id", "role", "correct", "outcome", "score"),
+    *("first_flaw_kind", "num_steps", "num_flaws", "similarity", "failing_input"),  # as far as the task has them
 )
 """Columns of the solutions that plots and comparisons need."""
 
@@ -38,25 +30,17 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Evaluations:
-    """
-    Evaluations of test proofs that the verifiers of a run wrote.
+    """Evaluations of test proofs that the verifiers of a run wrote."""
 
-    Args:
-        tables (`dict[int, pd.DataFrame]`):
-            Table of each round, with one row per evaluation.
-        damage (`list[str]`):
-            Files that could not be read, and what to do about each.
-    """
-
-    tables: dict[int, pd.DataFrame] = field(default_factory=dict)
-    damage: list[str] = field(default_factory=list)
+    tables: dict[int, pd.DataFrame] = field(default_factory=dict)  # by round, one row per evaluation
+    damage: list[str] = field(default_factory=list)  # files that could not be read, and what to do about each
 
 
 class OpenRun:
     """
-    Current contents of a run's folder. Files that have changed since the last access are read again.
+    Current contents of a run's folder, `runs/NAME`. Files that have changed since the last access are read again.
 
-    Raises `ValueError` if the folder has no readable recipe.
+    A folder without a readable recipe is a `ValueError`.
     """
 
     def __init__(self, root: Path):
@@ -72,27 +56,23 @@ class OpenRun:
         return self.folder.root.resolve().name
 
     def index(self) -> SolutionIndex:
-        """Index of the run's solutions."""
         return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
 
     def evaluations(self) -> Evaluations:
-        """Evaluations that the run's generative verifiers wrote."""
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
 
     def data(self) -> RunData:
-        """Figures of the run."""
+        """Figures of the run; a `ValueError` if a file is damaged."""
         patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
         return self._data.get(_stamp(self.folder.root, *patterns))
 
 
 def open_run(source: str | Path) -> OpenRun:
     """
-    Open a run.
+    Open a run by its folder, or by the name of a published run (`org/run`), whose last round is downloaded without its provers.
 
-    Args:
-        source: A run's folder, or the name of a published run (`org/run`). The last round of the latter is downloaded
-            without its provers.
-    Raises `ValueError` if there is no such run; the message lists runs that exist, or says how to play one.
+    Raises:
+        ValueError: if there is no such run; the message lists runs that exist, or says how to play one.
     """
     try:
         root = locate_run(source, with_provers=False)

@@ -18,60 +18,38 @@ from pvg_hf.report.examples import mark_flaw
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """
-    Ground truth about a solution, hidden until the reader asks for it.
-
-    Args:
-        flaw: Kind of the first flawed step, if the task's checker found one.
-        knows_flaws: Whether the task has such a checker.
-    """
+    """Ground truth about a solution, hidden until the reader asks for it."""
 
     correct: bool
     answer: str | None
     outcome: str
-    flaw: str | None
-    knows_flaws: bool
+    flaw: str | None  # kind of the first flawed step, if the task's checker found one
+    knows_flaws: bool  # whether the task has such a checker
 
 
 @dataclass(frozen=True)
 class ShownSolution:
-    """
-    A solution, ready to be shown.
+    """A solution, ready to be shown."""
 
-    Args:
-        sample_index: Index among the solutions of one problem, role and round.
-        lines: Lines of the text; the first flaw is marked once the verdict is shown.
-        score, percentile, is_accepted: Score by the verifier of its round, percentage in [0, 100] of the round's
-            solutions with a lower score, and whether the score is above the threshold; `None` if there is no score or
-            no threshold.
-        verdict: The ground truth; `None` while it is hidden.
-        special: How a solution of a registered kind, such as a program, is shown instead.
-    """
-
-    sample_index: int
-    lines: list[Line]
-    score: float | None
-    percentile: float | None
-    is_accepted: bool | None
-    verdict: GroundTruth | None
-    special: ShownText | None = None
+    sample_index: int  # among the solutions of one problem, role and round
+    lines: list[Line]  # the first flaw is marked once the verdict is shown
+    score: float | None  # by the verifier of its round
+    percentile: float | None  # percentage in [0, 100] of the round's solutions with a lower score
+    is_accepted: bool | None  # whether the score is above the threshold; `None` if either is missing
+    verdict: GroundTruth | None  # `None` while it is hidden
+    special: ShownText | None = None  # how a solution of a registered kind, such as a program, is shown instead
 
 
 @dataclass(frozen=True)
 class ShownProblem:
-    """
-    A problem with one solution per role, ready to be shown.
-
-    Args:
-        reference: Its reference solution or answer; `None` while it is hidden.
-        choices: Sample index and score of all solutions of each role, the most convincing first.
-    """
+    """A problem with one solution per role, if any, ready to be shown."""
 
     problem_id: str
     problem: str
     difficulty: str | None
-    reference: str | None
+    reference: str | None  # solution or answer; `None` while it is hidden
     solutions: dict[Role, ShownSolution]
+    # Sample index and score of all solutions of each role, the most convincing first.
     choices: dict[Role, list[tuple[int, float | None]]] = field(default_factory=dict)
 
     @property
@@ -90,13 +68,10 @@ def show_problem(
     is_revealed: bool = False,
 ) -> ShownProblem:
     """
-    Prepare a problem and its solutions for a page.
+    Prepare a problem, which has solutions in the query's round and part, for a page.
 
-    Args:
-        query: Round and part of the split. Its filter selects the solutions that are shown first.
-        problem_id: A problem with solutions in this round and part.
-        chosen: Sample index of each role's solution; by default the solution that the filter is about.
-        is_revealed: Whether to show which solutions are correct and where the first flaw is.
+    `chosen` has the sample index of each role's solution; by default it is the solution that the query's filter is about. With
+    `is_revealed`, which solutions are correct and where the first flaw is are shown.
     """
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()

@@ -28,9 +28,8 @@ from pvg_hf.run.phase_record import seal_phase
 
 logger = logging.getLogger(__name__)
 
-CPU_WHEELS = (
-    "https://download.pytorch.org/whl/cpu"  # PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use
-)
+# PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use.
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 # File types that the app reads. Formats based on pickle are left out, because they can run code.
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
@@ -52,16 +51,19 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
     Write the files of a Space into a folder.
 
     They are `app.py`, `README.md` with the front matter, `requirements.txt` with the tested versions, copies of the app and
-    the package, and the files of a local run that the app reads.
+    the package, and the files of a local run that the app reads. A published run is downloaded when the Space starts.
 
     Args:
-        run: A run's folder, or the name of a published run, which the Space downloads when it starts.
-        output: An empty or new folder.
-        options: Further arguments of the app.
-        app: Package of the app; another one is `pvg_hf.experimental.study`.
-    Returns: `output`.
-    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be
-        read, or pvg_hf is not installed from a clone of the repository.
+        output (`Path`):
+            An empty or new folder, which is also returned.
+        options (`tuple[str, ...]`, *optional*):
+            Further arguments of the app.
+        app (`str`, *optional*, defaults to `"pvg_hf.app"`):
+            Package of the app; another one is `pvg_hf.experimental.study`.
+
+    Raises:
+        ValueError: if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
+            pvg_hf is not installed from a clone of the repository.
     """
     clone = Path(pvg_hf.__file__).parents[1]
     if not (clone / "space_app" / "README.md").is_file():
@@ -95,17 +97,20 @@ def push_space(
     warn: Callable[[str], object] | None = None,
 ) -> str:
     """
-    Create or update a Space with the app on a run. Unchanged files are not sent again.
+    Create or update the Space `NAMESPACE/NAME` with the app on a run (see [`build_space`]), and return its URL.
 
-    If the run is private, a warning says that the Space needs a token to download it.
+    Unchanged files are not sent again. If the run is private, a warning says that the Space needs a token to download it.
 
     Args:
-        is_private: Whether a new Space is private. If so, an existing Space must not be public.
-        warn: Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
-    Returns: URL of the Space.
-    Raises `HubError` if the Hub cannot be reached or refuses.
-    Raises `ValueError` in the same cases as [`build_space`], if no round of the named run is published, or if the Space
-        is public but should be private.
+        is_private (`bool`, defaults to `True`):
+            Whether a new Space is private. If so, an existing Space must not be public.
+        warn (`Callable`, *optional*):
+            Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: in the same cases as [`build_space`], if no round of the named run is published, or if the Space is
+            public but should be private.
     """
     api = HfApi(library_name="pvg_hf")
     if find_local_run(run) is None:
@@ -122,12 +127,7 @@ def push_space(
 
 
 def describe_public_space(run: str | Path, *, is_study: bool) -> str:
-    """
-    Warning about what visitors of a public Space can see and do.
-
-    Args:
-        is_study: Whether the Space serves the study, and not the app.
-    """
+    """Warning about what visitors of a public Space, of the study or of the app, can see and do."""
     if is_study:
         lines = [
             "Warning: a public Space. Everybody can take part in the study, each under any number of names.",
@@ -213,7 +213,7 @@ class SpaceCallback(GameCallback):
 
     def _push(self, context: PhaseContext) -> None:
         folder = context.folder
-        published = [event for event in folder.read_events()[0] if event["event"] == "published"]
+        published = folder.find_events("published")
         if not published:
             return  # publishing failed, and its own alert has been raised
         space = f"{published[-1]['run']}-app"

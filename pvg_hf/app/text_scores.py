@@ -21,30 +21,19 @@ TIMEOUT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class ScoredText:
-    """
-    Score of a text, with a comparison to the round's test solutions.
+    """Score of a text, with a comparison to the round's correct (True) and incorrect (False) test solutions."""
 
-    Args:
-        percentiles: Percentage in [0, 100] of the round's correct (True) and incorrect (False) test solutions with a
-            lower score.
-        num_compared: Number of these correct and incorrect solutions.
-        is_accepted: Whether the score is above the round's threshold; `None` if there is no threshold.
-        steps: Each non-blank line, with the score of the solution up to and including it.
-        is_cut: Whether the text was longer than the verifier's maximum length.
-        damage: Unreadable files of solutions, with advice. Their solutions are not part of the comparison.
-    """
-
-    score: float
-    percentiles: dict[bool, float | None]
+    score: float  # of the whole solution
+    percentiles: dict[bool, float | None]  # percentage in [0, 100] of the solutions with a lower score
     num_compared: dict[bool, int]
-    is_accepted: bool | None
-    steps: list[tuple[str, float]]
-    is_cut: bool
-    damage: list[str] = field(default_factory=list)
+    is_accepted: bool | None  # whether the score is above the round's threshold, if there is one
+    steps: list[tuple[str, float]]  # each non-blank line, with the score of the solution up to and including it
+    is_cut: bool  # whether the text was longer than the verifier's maximum length
+    damage: list[str] = field(default_factory=list)  # unreadable files, left out of the comparison, with advice
 
 
 class ScoreDesk:
-    """Scores texts on the CPU, one after the other in a separate thread. The verifier used last stays in memory."""
+    """Scores texts by a run's verifiers on the CPU, one text after the other in a thread. The last verifier stays in memory."""
 
     def __init__(self, run: OpenRun):
         self._run = run

@@ -6,11 +6,7 @@ _BLUE, _DARK_BLUE = "#005a8f", "#7cc4f5"
 
 
 def make_theme() -> gr.themes.Base:
-    """
-    Create the theme.
-
-    It uses only system fonts, so that no font is downloaded, and a contrast of at least 4.5 : 1 for texts.
-    """
+    """Create the theme: system fonts, so that none is downloaded, and a contrast of at least 4.5 : 1 for texts."""
     theme = gr.themes.Default(
         primary_hue="blue",
         neutral_hue="slate",

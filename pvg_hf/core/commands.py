@@ -12,12 +12,7 @@ def script_command(script: str, *words: str | Path, launcher: str = "python") ->
 
 
 def play_command(run: Path, *words: str, launcher: str = "python") -> str:
-    """
-    Return the command that plays or resumes the run in a folder, by the recipe in it.
-
-    Args:
-        words: Further arguments, such as `prover.beta=0.1` or `--plan`.
-    """
+    """Return the command that plays or resumes the run in a folder, by the recipe in it, with further arguments `words`."""
     # A run that was moved, or pulled to another place, has a recipe with the old one.
     place = str(run.parent)
     # Read as YAML, where `2024`, `2026-11-27` and `off` are no texts.

@@ -21,15 +21,10 @@ _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*
 
 @dataclass(frozen=True)
 class NamedCode:
-    """
-    Custom code that a recipe names.
+    """Custom code that a recipe names."""
 
-    Args:
-        value: `package.module:Name`, or the list under the key as JSON.
-    """
-
-    key: str
-    value: str
+    key: str  # in the recipe, e.g. noise.checker.command
+    value: str  # package.module:Name, or the list under the key as JSON
 
     @classmethod
     def of(cls, key: str, value: object) -> "NamedCode":
@@ -44,7 +39,7 @@ class NamedCode:
 
 
 class UntrustedCodeError(ValueError):
-    """Error for a recipe from somebody else that names code which the user has not trusted yet."""
+    """Error for the recipe of a run in `folder`, from somebody else, that names `code` which the user has not trusted yet."""
 
     def __init__(self, folder: Path, code: Sequence[NamedCode]):
         listed = "\n".join(f"- {named}" for named in code)
@@ -75,7 +70,7 @@ def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
 
 
 def refuse_withheld(code: Iterable[NamedCode]) -> None:
-    """Check that code may run."""
+    """Check that code may run, else an `UntrustedCodeError` that lists all code of that run."""
     for named in code:
         _refuse_value(named.value)
 
@@ -86,22 +81,21 @@ def _refuse_value(value: str) -> None:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Check that a recipe's command may run; call this before running it."""
+    """Check that a recipe's command may run, else an `UntrustedCodeError`; call this before running it."""
     refuse_withheld([NamedCode.of("command", list(command))])
 
 
 def load_extension(spec: str, kind: str) -> Any:
     """
-    Import the object that `spec` names.
+    Import the object that `spec` (`package.module:Name`) names; the caller checks its type.
 
-    Args:
-        spec: `package.module:Name`.
-        kind: What the object is used as, for messages: `"task"`, `"reward"`, ...
-    Returns: the object; the caller checks its type.
-    Raises `UntrustedCodeError` if somebody else's recipe names it and the user has not trusted it.
-    Raises `ExtensionError` if importing the module raises an error; the message gives the file and line.
-    Raises `ValueError` if `spec` has another form, the module does not exist or does not have the name, or the module
-        ends the process when it is imported.
+    Messages name what it is used as by `kind`: `"task"`, `"reward"`, ...
+
+    Raises:
+        UntrustedCodeError: if somebody else's recipe names it and the user has not trusted it.
+        ExtensionError: if importing the module raises an error; the message gives the file and line.
+        ValueError: if `spec` has another form, the module does not exist or does not have the name, or the module ends
+            the process when it is imported.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -160,12 +154,12 @@ class ExtensionError(ValueError):
 
 def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
     """
-    Import the function that `spec` names.
+    Import the function that `spec` names, see [`load_extension`].
 
-    Args:
-        spec, kind: As for [`load_extension`].
-        interface: How the function is called and what it returns, for messages: `"(means, config) -> bool"`.
-    Raises `ValueError` as for [`load_extension`], and if the object is a class or not callable.
+    Messages say by `interface` how it is called and what it returns: `"(means, config) -> bool"`.
+
+    Raises:
+        ValueError: as for [`load_extension`], and if the object is a class or not callable.
     """
     found = load_extension(spec, kind)
     if inspect.isclass(found) or not callable(found):
@@ -176,12 +170,12 @@ def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
 
 def check_arguments(function: Callable[..., Any], what: str, interface: str, *args: object, **kwargs: object) -> None:
     """
-    Check that `function` can be called with these arguments, without calling it.
+    Check that a user's function can be called with these arguments, without calling it.
 
-    Args:
-        what: What the message calls it, e.g. ``The stop rule `my_rules:late` ``.
-        interface: How it should be called, for the message.
-    Raises `ExtensionError` if an argument is missing or unknown.
+    The message names it by `what`, e.g. ``The stop rule `my_rules:late` ``, and its proper form by `interface`.
+
+    Raises:
+        ExtensionError: if an argument is missing or unknown.
     """
     try:
         signature = inspect.signature(function)
@@ -196,12 +190,10 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 @contextmanager
 def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """
-    Convert any error that the user's code raises inside this block to an `ExtensionError`.
+    Convert any error that the user's code raises inside this block to an `ExtensionError` with its type, message, file and line.
 
-    Args:
-        what: What is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
-        passes: Errors with messages for the user; they pass unchanged.
-    Raises `ExtensionError` with the type, message, file and line of the error.
+    `what` says what is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``. Errors of the types `passes`,
+    which have messages for the user, pass unchanged.
     """
     unchanged: tuple[type[Exception], ...] = (ExtensionError, *passes)
     try:
@@ -213,9 +205,7 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
 
 
 def _describe(err: BaseException) -> str:
-    """
-    Describe an error of the user's code in one line: type, message, and the last line reached in the file called.
-    """
+    """Describe an error of the user's code in one line: type, message, and the last line reached in the file called."""
     frames = traceback.extract_tb(err.__traceback__)[2:]  # without `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
@@ -230,11 +220,9 @@ def _short_error(err: BaseException) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """
-    Suggest a known name in place of an unknown one.
+    Suggest a known name in place of an unknown one: ``Did you mean `prover`?`` if one is close, else a list of all of them.
 
-    Args:
-        known: The known names, in the order in which to list them.
-    Returns: ``Did you mean `prover`?`` if a known name is close, else a list of all known names.
+    Case is ignored; the known names are listed in their order.
     """
     name, known = name[:200], list(known)
     closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)

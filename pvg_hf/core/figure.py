@@ -11,19 +11,12 @@ ALPHA = 0.05  # intervals are of 1 - ALPHA
 
 @dataclass(frozen=True)
 class Figure:
-    """
-    A value with its 95 % interval and the number of observations.
+    """A value with its 95 % interval and the number of observations."""
 
-    Args:
-        value: `None` if there was nothing to measure.
-        low, high: Bounds of the 95 % interval; `None` without a value or with too little data for an interval.
-        n: Number of observations that the value is a mean of: solutions, pairs or problems.
-    """
-
-    value: float | None
-    low: float | None
+    value: float | None  # `None` if there was nothing to measure
+    low: float | None  # `None` without a value or with too little data for an interval
     high: float | None
-    n: int
+    n: int  # observations that the value is a mean of: solutions, pairs or problems
 
     @property
     def known(self) -> float:
@@ -76,12 +69,7 @@ def wilson(share: float, size: float, n: int) -> Figure:
 
 
 def rate(successes: int, n: int) -> Figure:
-    """
-    Return a rate with its Wilson interval, which is valid for `n` independent trials.
-
-    Raises:
-        ValueError: unless `0 <= successes <= n`.
-    """
+    """Return a rate with its Wilson interval, which is valid for `n` independent trials; a `ValueError` unless `0 <= successes <= n`."""
     if not 0 <= successes <= n:
         raise ValueError(f"`successes` is {successes}; it must lie in [0, n], and `n` is {n}.")
     return EMPTY if n == 0 else wilson(successes / n, n, n)

@@ -29,10 +29,9 @@ def _parse(line: bytes) -> Row | None:
 
 class Journal:
     """
-    A file of JSON lines; each line is on the disk before [`append`] returns.
+    A file of JSON lines; each line is on the disk before [`append`] returns. The first one creates the file.
 
-    Args:
-        lock: Held while a line is written, and by whatever uploads the file.
+    The lock is held while a line is written, and by whatever uploads the file.
     """
 
     def __init__(self, path: Path, lock: AbstractContextManager | None = None):
@@ -128,7 +127,6 @@ def remove(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is either complete or absent, see [`replacing`]."""
     write_bytes(path, text.encode())
 
 

@@ -49,11 +49,8 @@ class DamagedDownload(OSError):
 
 
 def find_refusal(model: str, revision: str | None) -> str | None:
-    """
-    Explain why a model cannot be loaded from the Hub; `None` if it can, judging by its configuration file.
-
-    There is one request without retries, because `--plan` should not wait as long as a download would.
-    """
+    """Explain why a model cannot be loaded from the Hub; `None` if it can, judging by its configuration file."""
+    # One request without retries, because `--plan` should not wait as long as a download would.
     try:
         if not is_cached(model, revision):
             get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=SECONDS)
@@ -63,11 +60,7 @@ def find_refusal(model: str, revision: str | None) -> str | None:
 
 
 def find_dataset_refusal(dataset: str, revision: str | None = None) -> str | None:
-    """
-    Explain why a dataset cannot be read from the Hub; `None` if it exists there, or some config of it is in the local cache.
-
-    There is one request without retries.
-    """
+    """Explain, by one request, why a dataset cannot be read; `None` if the Hub has it, or the local cache some config of it."""
     try:
         HfApi().dataset_info(dataset, revision=revision, timeout=SECONDS)
     except HFValidationError:
@@ -78,12 +71,7 @@ def find_dataset_refusal(dataset: str, revision: str | None = None) -> str | Non
 
 
 def check_dataset_access(dataset: str) -> None:
-    """
-    Check that a dataset can be read: from a folder, from the Hub or from the local cache.
-
-    Raises `ValueError` if it is no folder and not in the local cache, and the Hub cannot be reached or does not have
-        it.
-    """
+    """Check that a dataset can be read, from a folder, from the Hub or from the local cache; else a `ValueError`."""
     refusal = None if Path(dataset).exists() else find_dataset_refusal(dataset)
     if refusal is not None:
         raise ValueError(f"{refusal}, and the dataset is not in the local cache.")
@@ -136,10 +124,11 @@ def ask_hub(what: str, action: Callable[[], Result]) -> Result:
     """
     Call `action`, again after errors that may pass, with the waits of `WAITS` or the one that the Hub asks for.
 
-    Args:
-        action: The function to call; it must be safe to call it again after a failed attempt.
-    Raises `HubError` after the last attempt, or at once for an error that does not pass. Errors that come from neither
-        the Hub nor the network, such as a full disk, pass unchanged.
+    It must be safe to call again after a failed attempt. Messages name it by `what`.
+
+    Raises:
+        HubError: after the last attempt, or at once for an error that does not pass. Errors that come from neither the Hub nor
+            the network, such as a full disk, pass unchanged.
     """
     for wait in (*WAITS, None):
         try:
@@ -182,9 +171,7 @@ def _hub_error(err: BaseException | None) -> Exception | None:
     """Find the error of the Hub or the network that `err` is, or that caused it: the client wraps those of its HTTP library."""
     causes = []
     while err is not None:
-        is_local = (
-            isinstance(err, OSError) and err.errno is not None
-        )  # from the system: no space left, no permission, ...
+        is_local = isinstance(err, OSError) and err.errno is not None  # from the system: no space left, ...
         if not is_local or isinstance(err, (ConnectionError, TimeoutError)):
             causes.append(err)
         err = err.__cause__
@@ -197,9 +184,8 @@ def _may_pass(cause: Exception) -> bool:
         status = cause.response.status_code
         # A storage server answers 403 when the signature of an address expired; the next attempt asks for another one.
         return status in _TRANSIENT or (status == 403 and _is_elsewhere(cause))
-    return not isinstance(
-        cause, (OfflineModeIsEnabled, LocalTokenNotFoundError, PermissionError)
-    )  # the last by hf_xet
+    # hf_xet raises the last one.
+    return not isinstance(cause, (OfflineModeIsEnabled, LocalTokenNotFoundError, PermissionError))
 
 
 def _is_elsewhere(err: HfHubHTTPError) -> bool:

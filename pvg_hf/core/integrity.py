@@ -33,9 +33,8 @@ class DamagedFileError(ValueError):
     """
     Error for a file that is missing, unreadable or not as it was written.
 
-    Args:
-        what: What is wrong; the message reads `{path} {what}`, e.g. `is missing`.
-        remedy: What to do about it. By default, for a file of a run's finished phase: run that phase again.
+    The message reads `{path} {what}`, e.g. `is missing`, and then the remedy: by default, for a file of a run's finished phase, to
+    run that phase again.
     """
 
     def __init__(self, path: Path, what: str, remedy: str | None = None):
@@ -59,10 +58,9 @@ def replay_advice(path: Path) -> str:
 
 def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) -> None:
     """
-    Write `digests.json` of a finished folder and delete those of its subfolders.
+    Write `digests.json` of a finished folder, with further values `notes`, and delete those of its subfolders.
 
-    Args:
-        without: Names of files that get no digest, because they may change.
+    Hidden files, and those named in `without`, which may change, get no digest.
     """
     for nested in folder.rglob(DIGESTS):
         nested.unlink()
@@ -87,7 +85,7 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 def read_digests(folder: Path) -> dict[str, Any]:
     """
-    Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes.
+    Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes; a `DamagedFileError` if damaged.
 
     A folder without the file has no digests: whoever changes a file on purpose deletes it.
     """
@@ -121,15 +119,13 @@ def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
 
 
 def missing_files(folder: Path) -> list[Path]:
-    """
-    List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on.
-    """
+    """List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on."""
     names = sorted(read_digests(folder)["files"])
     return [folder / name for name in names if "completions/" not in name and not (folder / name).is_file()]
 
 
 def check_file(path: Path) -> None:
-    """Compare a file of a finished phase with its digest, if it has one."""
+    """Compare a file of a finished phase with its digest, if it has one; a `DamagedFileError` if they differ."""
     folder = next((parent for parent in path.parents if (parent / DIGESTS).is_file()), None)
     if folder is None or not path.is_file():
         return
@@ -140,7 +136,7 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def naming_parquet(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors about unreadable bytes into one that names the file."""
+    """Turn pyarrow's errors about unreadable bytes into a `DamagedFileError`."""
     try:
         yield
     except (pa.ArrowException, OSError) as err:
@@ -151,23 +147,13 @@ def naming_parquet(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, *, remedy: str | None = None) -> Any:
-    """
-    Read a file of JSON.
-
-    Args:
-        remedy: What to do if the file cannot be read. By default: run the phase that wrote it again.
-    Raises `DamagedFileError` if the file is missing or damaged.
-    """
+    """Read a file of JSON; a [`DamagedFileError`] with this remedy if it is missing or damaged."""
     check_file(path)
     return _parse(path, json.loads, remedy)
 
 
 def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, Any]]:
-    """
-    Read a file with one JSON value per line.
-
-    Raises `DamagedFileError` if the file is missing or damaged. `remedy` is that of [`read_json`].
-    """
+    """Read a file with one JSON value per line, in the same way as [`read_json`]."""
     check_file(path)
     return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], remedy)
 

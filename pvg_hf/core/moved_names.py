@@ -1,6 +1,4 @@
-"""
-Old import paths of what has moved to `pvg_hf.experimental`. They work for one release, with a warning, and go with 0.2.
-"""
+"""Old import paths of what has moved to `pvg_hf.experimental`. They work for one release, with a warning, and go with 0.2."""
 
 import sys
 import warnings

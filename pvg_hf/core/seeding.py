@@ -7,12 +7,9 @@ import numpy as np
 
 def derive_seed(*path: object) -> int:
     """
-    Hash a path of names to a seed.
+    Hash the recipe's seed and a path of names to a seed in [0, 2**63), e.g. `derive_seed(seed, "round-002", "mint", problem_id)`.
 
-    Args:
-        *path: The recipe's seed followed by names, e.g. `derive_seed(seed, "round-002", "mint", problem_id)`. Parts
-            are compared by their `str`; `("a", "b")` and `("ab",)` differ.
-    Returns: in [0, 2**63), suitable for `torch.Generator.manual_seed` and `numpy.random.default_rng`.
+    Parts are compared by their `str`; `("a", "b")` and `("ab",)` differ.
     """
     parts = [str(part).encode(errors="surrogatepass") for part in path]  # a text may hold half of a surrogate pair
     # Each part is preceded by its length, so that no two paths give the same message.

@@ -16,10 +16,9 @@ _SKIPPED = " \t\r\n\v\f\0\u00a0\u2007\u202f\u3000\ufeff\u200b\u200e\u200f\u2060"
 
 def escape_cell(text: str) -> str:
     """
-    Escape a text so that no spreadsheet reads it as a formula.
+    Escape a text so that no spreadsheet reads it as a formula; `removeprefix("'")` returns the text.
 
-    An apostrophe is prepended if the first visible character can begin a formula, or if the text begins with a tab, a
-    line break or an apostrophe. So `removeprefix("'")` returns the text.
+    An apostrophe is prepended if the first visible character can begin a formula, or the first one is a tab, line break or apostrophe.
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
@@ -32,19 +31,20 @@ def to_csv(rows: pd.DataFrame) -> str:
 
 def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, str]]]:
     """
-    Read a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
+    Read the text of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
 
-    Args:
-        needed: Columns that it must have.
-    Returns: the rows by column, each with its number in the spreadsheet (the heading is 1). A missing cell is empty.
-    Raises `ValueError` if a column is missing, or the file is no CSV.
+    Returns:
+        `list[tuple[int, dict[str, str]]]`: the rows by column, each with its number in the spreadsheet (the heading is 1). A
+        missing cell is empty.
+
+    Raises:
+        ValueError: if a column of `needed` is missing, or the file is no CSV.
     """
     text = text.removeprefix("\ufeff")
     heading = text.partition("\n")[0]
     delimiter = ";" if heading.count(";") > heading.count(",") else ","
-    before = csv.field_size_limit(
-        2**31 - 1
-    )  # a proof with its analyses can exceed Python's limit of 131,072 characters
+    # A proof with its analyses can exceed Python's limit of 131,072 characters.
+    before = csv.field_size_limit(2**31 - 1)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
         missing = [name for name in needed if name not in (reader.fieldnames or ())]

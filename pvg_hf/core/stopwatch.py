@@ -26,18 +26,11 @@ SMALL = 0.005  # shares below this are not shown
 
 @dataclass(frozen=True)
 class Spent:
-    """
-    Time, tokens and operations of a kind of work.
-
-    Args:
-        tokens: Tokens that were written, scored or trained on in it, without padding.
-        flops: Floating-point operations that the models need for these tokens, without those that are repeated to save
-            memory.
-    """
+    """Time, tokens and operations of a kind of work."""
 
     seconds: float = 0.0
-    tokens: int = 0
-    flops: float = 0.0
+    tokens: int = 0  # that were written, scored or trained on, without padding
+    flops: float = 0.0  # that the models need for these tokens, without those that are repeated to save memory
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(self.seconds + other.seconds, self.tokens + other.tokens, self.flops + other.flops)
@@ -56,15 +49,10 @@ TimeSplit = dict[str, Spent]  # by the kind of work
 
 
 class Stopwatch:
-    """
-    Measures this process's time from its construction on.
-
-    Attributes:
-        split: Time, tokens and operations by kind of work, up to the last change of the kind.
-    """
+    """Measures this process's time from its construction on."""
 
     def __init__(self):
-        self.split: TimeSplit = {}
+        self.split: TimeSplit = {}  # up to the last change of the kind of work
         self._kind = OTHER
         self._since = time.perf_counter()
 

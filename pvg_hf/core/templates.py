@@ -20,11 +20,7 @@ MAX_CHARACTERS = 10_000_000  # of a rendered text
 
 class _Template(Template):
     def render(self, *args: Any, **kwargs: Any) -> str:
-        """
-        Render the template with these variables, passed as Jinja takes them.
-
-        Raises `TemplateError` for a missing variable, a failed operation, or a text of more than `MAX_CHARACTERS`.
-        """
+        """Render the template; a `TemplateError` also for a failed operation, or a text of more than `MAX_CHARACTERS`."""
         parts, size = [], 0
         with _template_errors(TemplateRuntimeError):
             for part in self.generate(*args, **kwargs):
@@ -59,17 +55,13 @@ def _template_errors(kind: type[Exception], *args: Any) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def compile_template(text: str) -> Template:
-    """
-    Compile a template; the result is cached.
-
-    Raises `TemplateSyntaxError` if `text` is malformed. Rendering raises `UndefinedError` for a missing variable.
-    """
+    """Compile a template, or raise `TemplateSyntaxError`. Rendering raises `UndefinedError` for a missing variable."""
     with _template_errors(TemplateSyntaxError, 1):
         return _ENVIRONMENT.from_string(text)
 
 
 def outside_variables(text: str) -> set[str]:
-    """Return the names of the variables that a template needs, without running it."""
+    """Return the names of the variables that a template needs, without running it, or raise `TemplateSyntaxError`."""
     with _template_errors(TemplateSyntaxError, 1):
         return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
 
@@ -177,11 +169,7 @@ def message_text(message: Message) -> str:
 
 
 def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
-    """
-    Check the variables given to a chat template.
-
-    Raises `ValueError` for a name that [`render_prompt`] sets itself.
-    """
+    """Check the variables given to a chat template; a `ValueError` for a name that [`render_prompt`] sets itself."""
     for name in _RESERVED_ARGUMENTS:
         if name in chat_template_kwargs:
             raise ValueError(

@@ -11,12 +11,10 @@ def call_in_threads(
     function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]], num_threads: int
 ) -> list[Result]:
     """
-    Call a function with each tuple of arguments.
+    Call a function with each tuple of positional arguments, and return the results in this order.
 
-    Args:
-        num_threads: Calls at the same time, at least 1. With 1, all are made in this thread.
-    Returns: the results, in the order of `arguments`. The first error in this order is raised after all calls have
-        ended.
+    Up to `num_threads` calls are made at the same time; with 1, all are made in this thread. The first error, in the order of
+    `arguments`, is raised after all calls have ended.
     """
     if num_threads == 1 or len(arguments) < 2:
         return [function(*given) for given in arguments]

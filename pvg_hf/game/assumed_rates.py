@@ -11,10 +11,9 @@ from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.choose import read_candidates
-from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
-from pvg_hf.rewards.correction_audit import CorrectionAudit, audit_prover
+from pvg_hf.rewards.correction_audit import audit_prover
 from pvg_hf.run.layout import RunFolder
 
 logger = logging.getLogger(__name__)
@@ -24,10 +23,8 @@ class NoiseScheduleCallback(TrainerCallback):
     """
     Sets a trainer's noise rates in each step by a schedule.
 
-    Args:
-        sets_injected: Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without
-            soft labels.
-        sets_assumed: Whether to set the rates that the correction assumes.
+    With `sets_injected`, these are the rates at which the trainer flips labels, as a verifier's trainer does without soft labels;
+    with `sets_assumed`, those that the correction assumes.
     """
 
     def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
@@ -44,45 +41,28 @@ class NoiseScheduleCallback(TrainerCallback):
 
 
 class AssumedRates(NamedTuple):
+    """Rates that a correction assumes."""
+
+    rates: Rates  # (rho0, rho1): incorrect solutions that are labelled correct, and correct ones labelled incorrect
+    figures: dict[str, float]  # estimates with intervals for the metrics; empty if the recipe states the rates
+    line: str  # for the phase's log line; empty if the recipe states the rates
+
+
+def assumed_rates(context: PhaseContext, player: str) -> AssumedRates:
     """
-    Rates that a correction assumes.
-
-    Args:
-        rates: `(rho0, rho1)`: rates at which incorrect solutions are labelled correct, and correct ones incorrect.
-        figures: Estimates with intervals for the metrics; empty if the recipe states the rates.
-        line: Short text for the phase's log line; empty if the recipe states the rates.
-    """
-
-    rates: Rates
-    figures: dict[str, float]
-    line: str
-
-
-def verifier_rates(context: PhaseContext) -> AssumedRates:
-    """Rates that the verifier's correction assumes; an estimate is recorded as an event."""
-    if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
-        return _stated_rates(context.recipe, context.round_index, "verifier", context.problems)
-    return _report_estimate(context, "verifier")
-
-
-def prover_rates(context: PhaseContext) -> AssumedRates:
-    """
-    Rates that the prover's correction assumes; an estimate is recorded as an event.
+    Rates that the correction of a player, `verifier` or `prover`, assumes; an estimate is recorded as an event.
 
     The estimate is from the pool's labels, whose rates are those of the labels in the prover's reward if the noise applies to both
     players.
     """
-    if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
-        return _stated_rates(context.recipe, context.round_index, "prover", context.problems)
-    return _report_estimate(context, "prover")
-
-
-def _stated_rates(recipe: Recipe, round_index: int, player: str, problems: GameProblems) -> AssumedRates:
-    return AssumedRates(stated_rates(recipe, round_index, player, problems.parts[player]), {}, "")
-
-
-def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
-    estimate = _estimate_rates(context.recipe, context.round_index, context.folder)
+    recipe = context.recipe
+    if player == "verifier":
+        is_estimated = recipe.rates.source == "trusted" and recipe.verifier.correction != "none"
+    else:
+        is_estimated = is_estimated_for_prover(recipe) and recipe.prover.reward_correction != "none"
+    if not is_estimated:
+        return AssumedRates(stated_rates(recipe, context.round_index, player, context.problems.parts[player]), {}, "")
+    estimate = _estimate_rates(recipe, context.round_index, context.folder)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
     figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate.to_dict().items()}
     context.event("rates_estimated", source="trusted", **figures)
@@ -120,9 +100,6 @@ def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> st
     audit, (rho0, rho1) = audit_prover(recipe.prover, assumed.rates), assumed.rates
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
     context.event("reward_correction", reward=recipe.prover.reward, **figures)
-    logger.info("%s: the reward's correction is %s. %s", context.phase, _describe_verdict(audit), audit.reason)
-    return f"{assumed.line}reward correction: {_describe_verdict(audit)}; "
-
-
-def _describe_verdict(audit: CorrectionAudit) -> str:
-    return {"real": "real", "rescaling": "a mere rescaling", "nothing": "nothing"}[audit.verdict]
+    verdict = "a mere rescaling" if audit.verdict == "rescaling" else audit.verdict
+    logger.info("%s: the reward's correction is %s. %s", context.phase, verdict, audit.reason)
+    return f"{assumed.line}reward correction: {verdict}; "

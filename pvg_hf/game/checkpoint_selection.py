@@ -44,6 +44,8 @@ class BestHelpfulCallback(StepFigures):
     The reward is the trainer's own, unless it is relative to the prover's group, as signed relative convincingness (SRC):
     that does not measure how good a group is. Checkpoints are then compared by correctness-gated convincingness (CGC): the
     verifier's score if the solution is correct, else -2.
+
+    The trainer's scorer is the round's verifier; `is_over` says whether a rule ends the phase at the current step.
     """
 
     def __init__(
@@ -157,12 +159,8 @@ class BestHelpfulCallback(StepFigures):
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
 
     def _open_sampler(self) -> Sampler:
-        """
-        Make the sampler, or return that of the last evaluation, unless it must receive the weights again (vLLM).
-
-        A trainer's sampler with a static cache is used here too, so that there is one cache; not in a training whose temperature
-        was raised.
-        """
+        """Make the sampler, or return that of the last evaluation, unless it must receive the weights again (vLLM)."""
+        # A trainer's static cache is used here too, unless the training's temperature was raised.
         trainer, players = self.trainer, self.context.players
         distribution = {name: players.sampler_settings[name] for name in DISTRIBUTION}
         if isinstance(trainer.sampler, StaticSampler) and trainer.sampler.distribution == distribution:

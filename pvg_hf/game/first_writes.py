@@ -21,7 +21,7 @@ def try_checkpoint(root: Path) -> None:
     """
     Write weights, an optimiser's state, solutions and digests below `root`, rename their folder, and read them.
 
-    Raises `ValueError` if other values are read than were written. Errors of the file system pass unchanged.
+    If other values are read than were written, this is a `ValueError`. Errors of the file system pass unchanged.
     """
     weights, rows = {"weight": torch.arange(4.0)}, pd.DataFrame({"score": [0.5]})
     with tempfile.TemporaryDirectory(dir=root, prefix=".try-") as scratch:

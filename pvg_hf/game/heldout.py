@@ -37,17 +37,10 @@ class DegenerateVerifierError(ValueError):
 
 @dataclass(frozen=True)
 class Heldout:
-    """
-    Held-out data on which a verifier is evaluated.
+    """Held-out data on which a verifier is evaluated."""
 
-    Args:
-        rows: Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (their
-            source).
-        pairs: Pairs of the mixture in which the chosen solution is truly correct and the rejected one is not.
-    """
-
-    rows: pd.DataFrame
-    pairs: Dataset
+    rows: pd.DataFrame  # problem_id, problem, solution, correct, outcome, environment (their source)
+    pairs: Dataset  # of the mixture; the chosen solution is truly correct and the rejected one is not
 
 
 def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
@@ -109,7 +102,8 @@ def score_heldout(
 
     threshold = choose_threshold(known["score"].to_numpy(), labels)
     bias = -threshold if context.recipe.verifier.traits.scores_by_likelihood else 0.0
-    rows, known, threshold = _shift(rows, bias), _shift(known, bias), threshold + bias
+    rows, known = (table.assign(score=table["score"] + bias) for table in (rows, known))
+    threshold += bias
     # A process that still loads the verifier checks all files of its folder: none may be half written then.
     context.processes.wait_for_everyone()
     if context.processes.is_main_process:
@@ -128,10 +122,6 @@ def score_heldout(
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
-
-
-def _shift(rows: pd.DataFrame, bias: float) -> pd.DataFrame:
-    return rows.assign(score=rows["score"] + bias)
 
 
 def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

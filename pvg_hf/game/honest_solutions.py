@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import broadcast_object_list
-
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
@@ -25,10 +23,8 @@ class HonestSide:
     """
     Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
 
-    Args:
-        deciding: By the labels that `stopping.labels` names, for the stop rule and the watchdogs; empty if there was
-            no such solution.
-        clean: By the truth, for what is reported.
+    `deciding` is by the labels that `stopping.labels` names, for the stop rule and the watchdogs; it is empty if there was no such
+    solution. `clean` is by the truth, for what is reported.
     """
 
     deciding: Mapping[str, float] = field(default_factory=dict)
@@ -143,12 +139,6 @@ def _first_correct(task: Task, samples: Sequence[Sample], grades: Sequence[Grade
         if outcome_of(grade, sample.is_truncated) is Outcome.VERIFIED:
             return task.shown_solution(task.solution_in(sample.text))
     return None
-
-
-def minted_honest_solutions(context: PhaseContext, pools: Sequence[Path]) -> dict[str, str]:
-    """Return what [`read_honest_solutions`] does on all processes; only the main one, which has written the files, reads them."""
-    found = read_honest_solutions(context.problems.task, pools) if context.processes.is_main_process else {}
-    return broadcast_object_list([found])[0]
 
 
 def read_honest_solutions(task: Task, pools: Sequence[Path]) -> dict[str, str]:

@@ -35,7 +35,7 @@ def describe_request(number: int) -> str:
 
 
 def can_abandon() -> bool:
-    """Whether a step that takes long is abandoned: not by one of several processes, for which the others would wait."""
+    """Whether a long step is abandoned: not by one of several processes, for which the others would wait."""
     return is_alone() and sys.platform != "win32"  # Windows has no signal that ends a wait
 
 
@@ -82,13 +82,11 @@ class StopRequest:
         return any(is_asked for is_asked, _ in found)
 
     def _is_asked_here(self) -> bool:
-        return self._asked_at is not None or self._has_lost_launcher()
-
-    def _has_lost_launcher(self) -> bool:
-        return self._launcher is not None and os.getppid() != self._launcher
+        has_lost_launcher = self._launcher is not None and os.getppid() != self._launcher
+        return self._asked_at is not None or has_lost_launcher
 
     def check(self) -> None:
-        """Stop all processes if any of them was asked to."""
+        """Stop all processes, by a `GameInterrupted` on each, if any of them was asked to."""
         if self.is_asked():
             self.has_interrupted = True
             raise GameInterrupted
@@ -108,8 +106,8 @@ class StopRequest:
 
     def check_alone(self) -> None:
         """
-        Stop this process if it was asked to or the run's folder is gone, while the others wait in [`check`]. It must call
-        [`check`] afterwards.
+        Stop this process alone, by a `GameInterrupted`, if it was asked to or the run's folder is gone, while the others wait in
+        [`check`]. It must call [`check`] afterwards.
         """
         is_due = time.monotonic() - self._looked_at > LOOK_SECONDS  # a network disk answers slowly
         if is_due:

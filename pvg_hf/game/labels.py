@@ -18,6 +18,7 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
 from pvg_hf.data.label_rates import rates_at
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recall_outcomes
@@ -108,12 +109,12 @@ def summarize_calls(context: PhaseContext, output: Path) -> None:
     routes = make_routes(checker)
     rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
-    place = {"phase": context.phase.name, "round": context.phase.place[0]}
     channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
     write_json(
         output / CALL_SUMMARY,
         {
-            **place,
+            "phase": context.phase.name,
+            "round": context.phase.place[0],
             "calls": counts.num_calls,
             "codes": counts.codes,
             "flagged": counts.num_flagged,
@@ -174,11 +175,12 @@ class LabelSource:
     Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on processes.
 
     Args:
-        is_noisy: Whether `noise` applies to the player; without it, labels are clean.
-        is_logged: Whether a checker's calls are logged and paid from its budgets.
-    Attributes:
-        counts: Counts of labels since the last [`take_counts`]: `feedback.count`, `feedback.noise_flagged.count` and
-            `feedback.abstained.count`.
+        output (`Path`):
+            Folder for `events.jsonl`, the log of a checker's calls.
+        is_noisy (`bool`):
+            Whether `noise` applies to the player; without it, labels are clean.
+        is_logged (`bool`, defaults to `True`):
+            Whether a checker's calls are logged and paid from its budgets.
     """
 
     def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool, is_logged: bool = True):
@@ -210,7 +212,7 @@ class LabelSource:
         """
         Return the labels by which a phase decides on held-out solutions, or `None` if the recipe decides by clean ones.
 
-        A checker's calls about these solutions are neither logged nor paid from its budgets.
+        A checker's calls about these are neither logged nor paid from its budgets.
         """
         if context.recipe.stopping.labels == "clean":
             return None
@@ -236,9 +238,9 @@ class LabelSource:
 
     def __call__(self, rows: Sequence[Row], step: int | None = None) -> list[Outcome]:
         """
-        Observed outcome of each solution.
+        Outcome of the checker's calls about each solution (see [`~pvg_hf.core.roles.label_of`]).
 
-        Returns: outcome of the checker's calls about each solution; see [`~pvg_hf.core.roles.label_of`].
+        A row has the problem's columns, `solution`, `correct` and `outcome`.
         """
         verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
         codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]
@@ -266,7 +268,7 @@ class LabelSource:
                 row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
 
     def take_counts(self) -> dict[str, int]:
-        """Return the counts, and reset them."""
+        """Return and reset the counts of `feedback.count`, `feedback.noise_flagged.count` and `feedback.abstained.count`."""
         counts, self.counts = dict(self.counts), Counter()
         return counts
 
@@ -309,11 +311,11 @@ class LabelSource:
         return verdicts
 
 
-def iterate_labelled(context: PhaseContext, rows: Iterable[Row], source: LabelSource | None) -> Iterator[list[Row]]:
+def iterate_labelled(stop: StopRequest, rows: Iterable[Row], source: LabelSource | None) -> Iterator[list[Row]]:
     """Yield rows of the pool in batches, with labels from `source`, if any; a stop ends after the current batch."""
     left = iter(rows)
     while batch := list(islice(left, ROWS_PER_BATCH)):
-        context.stop.check()
+        stop.check()
         if source is not None:
             source.label(batch)
         yield batch

@@ -33,12 +33,7 @@ _TOO_LITTLE = 2**20  # bytes; with less free space, a disk counts as full
 
 @contextmanager
 def naming_full_disk(root: Path) -> Iterator[None]:
-    """
-    Convert libraries' errors on a full or read-only disk to errors with clear messages.
-
-    Raises `DiskFullError` in place of any error caused by a full disk.
-    Raises `ValueError` in place of any error about missing write permission below `root`.
-    """
+    """Convert errors of a full disk to `DiskFullError`, and those about missing write permission below `root` to `ValueError`."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as err:
@@ -86,11 +81,7 @@ def is_disk_full(err: Exception, root: Path) -> bool:
 
 @contextmanager
 def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
-    """
-    Convert torch's out-of-memory error to one that lists the settings to lower.
-
-    Raises `OutOfMemory` in place of torch's error, with the settings that lower the phase's peak, in order of effect.
-    """
+    """Convert torch's out-of-memory error to an `OutOfMemory` that lists the settings to lower, in order of effect."""
     import torch  # late: the errors of this module are needed without it
 
     try:

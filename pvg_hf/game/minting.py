@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from tqdm.auto import tqdm
@@ -38,19 +39,13 @@ PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a tim
 
 @dataclass(frozen=True)
 class WriteJob:
-    """
-    A job for the prover: write `num_samples` solutions for each problem of a part, in one role.
-
-    Args:
-        round_index: Round of the prover; -1 for the base prover.
-        checkpoint: Name of the round's checkpoint that writes; empty for the last one.
-    """
+    """A job for the prover: write `num_samples` solutions for each problem of a part of the split, in one role."""
 
     part: str
     role: Role
-    round_index: int
+    round_index: int  # of the prover; -1 for the base prover
     num_samples: int
-    checkpoint: str = ""
+    checkpoint: str = ""  # name of the round's checkpoint that writes; empty for the last one
 
 
 def write_solutions(
@@ -71,7 +66,7 @@ def write_solutions(
     Returns:
         `Counter[str]`: number of solutions by outcome.
     """
-    rows = iterate_labelled(context, _sampled_rows(context, path, jobs, sampler, scorer), labels)
+    rows = iterate_labelled(context.stop, _sampled_rows(context, path, jobs, sampler, scorer), labels)
     return write_and_count(context, path, rows)
 
 
@@ -104,10 +99,10 @@ def count_scored(output: Path) -> Counter[str]:
     return counts
 
 
-def forget_batches(context: PhaseContext, output: Path) -> None:
+def forget_batches(output: Path, processes: PartialState) -> None:
     """Delete the batches of a phase whose files are complete."""
-    context.processes.wait_for_everyone()
-    if context.processes.is_main_process:
+    processes.wait_for_everyone()
+    if processes.is_main_process:
         remove(output / BATCHES)
 
 
@@ -143,10 +138,15 @@ def sample_rows(
 
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-        task, prover = context.problems.task, _name_prover(context.recipe.name, job)
+        task = context.problems.task
+        prover = "/".join(filter(None, (context.recipe.name, round_name(job.round_index), job.checkpoint)))
         writer: dict[str, Any] = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
         rows = make_rows(task, [problems[i] for i in indices], samples, **writer)
-        _score(rows, scorer)
+        if scorer is not None:
+            flat = [row for group in rows for row in group]
+            scores = scorer([row["problem"] for row in flat], [row["solution"] for row in flat])
+            for row, score in zip(flat, scores, strict=True):
+                row["score"] = score
         return rows
 
     def recall(number: int, draw: Callable[[], list[list[Row]]]) -> list[list[Row]]:
@@ -191,17 +191,23 @@ def sample_everywhere(
     Sample solutions to problems on all processes; each process takes a share of the batches.
 
     Batches are the same for any number of processes, and so are their last bits. Of a self-evaluating prover's samples only the
-    proof is left.
+    proof is left. All processes must call this with the same problems.
 
     Args:
-        context: Context of the phase. All processes must call this with the same problems.
-        make_rng: `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor
-            on the number of processes.
-        finish: `(indices, samples) -> results`, called in the process that sampled a batch, with one result per
-            problem. By default, results are the samples.
-        recall: `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is
-            drawn.
-    Returns: one result per problem, in the order of `asked`, on every process.
+        make_rng (`Callable`):
+            `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
+            processes.
+        finish (`Callable`, *optional*):
+            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
+            results are the samples.
+        recall (`Callable`, *optional*):
+            `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
+
+    Returns:
+        `list`: one result per problem, in the order of `asked`, on every process.
+
+    Raises:
+        GameInterrupted: if the user asked to stop. The current batch is abandoned.
     """
     prompts = [context.problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
     flops = flops_per_token(sampler.model)
@@ -225,22 +231,9 @@ def sample_everywhere(
     return [result for _, result in sorted(gather_object(mine), key=itemgetter(0))]
 
 
-def _name_prover(run: str, job: WriteJob) -> str:
-    return "/".join(filter(None, (run, round_name(job.round_index), job.checkpoint)))
-
-
 def _without_evaluation(sample: Sample, tokenizer) -> Sample:
     """Remove a self-evaluating prover's evaluation from a sample, so that the proof is left."""
     proof = text_before_evaluation(sample.text)
     if proof == sample.text:
         return sample
     return Sample(proof, len(tokenizer(proof, add_special_tokens=False)["input_ids"]), is_truncated=False)
-
-
-def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:
-    if scorer is None:
-        return
-    flat = [row for group in rows for row in group]
-    scores = scorer([row["problem"] for row in flat], [row["solution"] for row in flat])
-    for row, score in zip(flat, scores, strict=True):
-        row["score"] = score

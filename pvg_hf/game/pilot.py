@@ -27,8 +27,10 @@ logger = logging.getLogger(__name__)
 
 _SECTIONS = ("seed", "task", "split", "bootstrap", "data", "prover")  # on which the solutions and the findings depend
 
-_COLUMNS = ("role", "outcome", "problem_id", "problem", "solution", "answer", "num_tokens")
-_ANSWER_COLUMNS = ("strict_answer", "lenient_answer", "lenient_correct")
+_COLUMNS = (
+    *("role", "outcome", "problem_id", "problem", "solution", "answer", "num_tokens"),
+    *("strict_answer", "lenient_answer", "lenient_correct"),  # if the task reads answers
+)
 
 
 def is_pilot_due(recipe: Recipe, folder: RunFolder, phases: Sequence[PhaseKey]) -> bool:
@@ -52,7 +54,8 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
             "The pilot needs the base prover, which the phase `warmup` makes (`prover.scratch`, `prover.warmup`): play that "
             "first, by `--phase warmup`."
         )
-    settings = _settings(recipe)
+    # As JSON has them, in which all keys are texts.
+    settings = json.loads(json.dumps({name: value for name, value in recipe.to_dict().items() if name in _SECTIONS}))
     rows = _read_rows(folder, settings)
     if rows is None:
         rows = _sample(recipe, folder, problems, stop)
@@ -80,12 +83,7 @@ def _sample(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: Sto
     gc.collect()  # free the prover before a phase loads its own players
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return [{name: row[name] for name in (*_COLUMNS, *_ANSWER_COLUMNS) if name in row} for row in rows]
-
-
-def _settings(recipe: Recipe) -> dict[str, Any]:
-    """Settings as JSON has them, in which all keys are texts."""
-    return json.loads(json.dumps({name: value for name, value in recipe.to_dict().items() if name in _SECTIONS}))
+    return [{name: row[name] for name in _COLUMNS if name in row} for row in rows]
 
 
 def _read_rows(folder: RunFolder, settings: dict[str, Any]) -> list[dict[str, Any]] | None:

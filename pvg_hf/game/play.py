@@ -46,6 +46,7 @@ from pvg_hf.run.layout import METRICS, PhaseKey, RunFolder, choose_phases, game_
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import recording, staged
 from pvg_hf.run.resume import check_same_recipe, prepare_resume, write_derived
+from pvg_hf.tasks import Task
 
 logger = logging.getLogger(__name__)
 
@@ -189,16 +190,16 @@ def _play_phase(
         with naming_memory_settings(round_recipe, key.name):
             # What belongs to no phase is dropped: that of checks before the game, or of a phase that failed.
             take_use(context)
-            _take_failures(context)
+            _take_failures(problems.task)
             context, summary = _run_phase(context, output)
-            record.summary = summary + _take_failures(context)
+            record.summary = summary + _take_failures(problems.task)
             stop.is_asked()  # an error if the folder is gone, which the results would make again
             record.task_use = take_use(context)
             summarize_calls(context, output)
             record.alerts = context.alerts()
         if is_main:
             write_json_lines(output / METRICS, context.metrics)
-        remove_training_files(context, output)
+        remove_training_files(output, context.processes)
     context.processes.wait_for_everyone()
     if is_main:
         write_derived(recipe, folder)
@@ -217,7 +218,11 @@ def _play_phase(
 
 
 def take_use(context: PhaseContext) -> dict[str, float] | None:
-    """What the task's own processes did since the last call, summed over processes (see `Task.take_use`), also tracked."""
+    """
+    Sum, over all processes, the counts of work that the task's helpers did since the last call; `None` if there was none.
+
+    The helpers are programs of the task's own, such as a sandbox ([`~pvg_hf.tasks.Task.take_use`]). The tracker gets the sums, too.
+    """
     total = sum((Counter(use) for use in gather_object([context.problems.task.take_use()])), Counter())
     context.track({f"task/{name}": number for name, number in total.items()})
     return dict(total) or None
@@ -235,8 +240,10 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
     """
     given, phase = context, context.phase.name
     while True:
-        most = _memory_bound(given)
-        recipe = fit_phase(given.recipe, given.problems, given.players.hardware, phase, most)
+        events = given.folder.find_events(OUT_OF_MEMORY, **given.phase.fields)
+        most = min((event["micro_batch_size"] for event in events), default=None)
+        bound = None if most is None else most // 2  # half of the smallest micro-batch that ran out of memory
+        recipe = fit_phase(given.recipe, given.problems, given.players.hardware, phase, bound)
         # A new context, as for a phase that is resumed: nothing of the attempt before is left in memory.
         context = replace(given, recipe=recipe, metrics=[])
         _log_micro_batch(context)
@@ -247,7 +254,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
                 raise
             size = recipe.player(phase).micro_batch_size
             assert isinstance(size, int)
-            given.folder.log_event(OUT_OF_MEMORY, **_place(given), micro_batch_size=size)
+            given.folder.log_event(OUT_OF_MEMORY, **given.phase.fields, micro_batch_size=size)
             if given.processes.num_processes > 1 or _why_one_process_each(given.recipe) is not None:
                 raise
         logger.warning("Micro-batches of %d do not fit in memory; the phase continues with %d.", size, size // 2)
@@ -264,34 +271,22 @@ def _can_halve(given: Recipe, fitted: Recipe, phase: str) -> bool:
     return isinstance(size, int) and size > 1 and not given.player(phase).needs_whole_steps
 
 
-def _place(context: PhaseContext) -> dict[str, Any]:
-    return {"phase": context.phase.name, "round": context.phase.round_index}
-
-
-def _memory_bound(context: PhaseContext) -> int | None:
-    """Half of the smallest micro-batch that ran out of memory in the phase; `None` if none did."""
-    place = _place(context)
-    events = [line for line in context.folder.read_events()[0] if line["event"] == OUT_OF_MEMORY]
-    sizes = [line["micro_batch_size"] for line in events if place.items() <= line.items()]
-    return min(sizes) // 2 if sizes else None
-
-
 def _log_micro_batch(context: PhaseContext) -> None:
     """Log the micro-batch that was chosen for the phase, and keep it with the run."""
     if context.phase.name not in LEARNERS or not context.players.hardware.has_gpu:
         return
     config = context.recipe.player(context.phase.name)
     chosen = {"micro_batch_size": config.micro_batch_size, "gradient_checkpointing": config.recomputes}
-    if not context.folder.has_event("micro_batch", **_place(context), **chosen):
+    if not context.folder.has_event("micro_batch", **context.phase.fields, **chosen):
         context.event("micro_batch", **chosen)
     rows = rows_of_step(context.recipe, context.phase.name, context.processes.num_processes)
     how = "recomputed" if config.recomputes else "kept"
     logger.info("Micro-batches of %s of %d rows, with activations %s.", config.micro_batch_size, rows, how)
 
 
-def _take_failures(context: PhaseContext) -> str:
+def _take_failures(task: Task) -> str:
     """Describe on how many solutions the task's `grade` failed since the last call; empty if on none."""
-    counts = gather_object([context.problems.task.tolerant_grader.take_counts()])
+    counts = gather_object([task.tolerant_grader.take_counts()])
     num_graded, num_failed = map(sum, zip(*counts, strict=True))
     return f"; `grade` failed on {num_failed:,} of {num_graded:,} solutions" if num_failed else ""
 

@@ -13,15 +13,13 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.training_data import reference_scores
+from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import EVALUATIONS, LABELS, pool_file, pool_test_file
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
 from pvg_hf.scoring.generative_verifier import GenerativeVerifier
-from pvg_hf.tasks.base import RatesAnalyses, Task
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 
@@ -116,3 +114,8 @@ def open_meta_verifier(players: PlayerLoader, round_index: int, task: Task) -> M
         source, revision = players.verifier_source(round_index)
         return players.score_verifier(source, revision=revision).rate_analyses
     return None
+
+
+def reference_scores(rows: pd.DataFrame) -> pd.Series:
+    """True scores of a pool's rows."""
+    return rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["correct"].astype(float)

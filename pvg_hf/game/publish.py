@@ -104,13 +104,8 @@ def run_on_main_process(processes: PartialState, action: Callable[[], None]) -> 
         return
     with ThreadPoolExecutor(1) as thread:
         work = thread.submit(action) if processes.is_main_process else None
-        while not _is_known_everywhere(work is not None and work.done()):
+        while not broadcast_object_list([work is not None and work.done()])[0]:  # the main process's value
             time.sleep(SECONDS_BETWEEN_SIGNS)
         if work is not None:
             work.result()
     processes.wait_for_everyone()
-
-
-def _is_known_everywhere(is_done: bool) -> bool:
-    """Broadcast the main process's value."""
-    return broadcast_object_list([is_done])[0]

@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -13,7 +14,6 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, shares_of
 from pvg_hf.core.units import show_percent, show_seconds
-from pvg_hf.run.damage import find_damage
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.layout import (
     BATCHES,
@@ -30,7 +30,7 @@ from pvg_hf.run.layout import (
 )
 from pvg_hf.run.lock import find_holder
 from pvg_hf.run.phase_record import PhaseRecord, read_record
-from pvg_hf.run.resume import TRAINING, check_same_recipe
+from pvg_hf.run.resume import TRAINING, check_same_recipe, find_damage
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -39,29 +39,20 @@ CELLS = (20, 10, 9)  # columns of: phase, state, time
 
 @dataclass(frozen=True)
 class PhaseStatus:
-    """
-    Status of a phase.
-
-    Args:
-        state: `finished`, `damaged`, `begun` or `to do`.
-        text: Summary of a finished phase, description of the damage, or progress.
-        spending: Shares and rates of the kinds of work that a finished phase spent its time on.
-    """
+    """Status of a phase."""
 
     key: PhaseKey
-    state: str
+    state: str  # finished, damaged, begun or to do
     seconds: float | None = None
-    text: str = ""
-    spending: str = ""
+    text: str = ""  # summary of a finished phase, description of the damage, or progress
+    spending: str = ""  # shares and rates of the kinds of work that a finished phase spent its time on
 
 
 def describe_status(recipe: Recipe, script_line: str) -> str:
     """
-    Describe which phases of a game are finished, and how to resume it.
+    Describe which phases of a game are finished, and how to resume it by `script_line`, a command without its launcher.
 
-    Args:
-        script_line: Command line of the script without the launcher, which is taken from the run's last start.
-    Returns: lines of at most 80 columns, except for paths and for commands, which are not broken.
+    Lines have at most 80 columns, except for paths and for commands, which are not broken.
     """
     folder = RunFolder.of(recipe)
     # With the launcher of the last start, as another number of processes could not resume a training phase.
@@ -147,10 +138,8 @@ def _describe_progress(partial: Path, trains: bool) -> str:
 
 def _changes(folder: Path) -> Iterator[float]:
     for path in _files(folder):
-        try:
+        with suppress(FileNotFoundError):
             yield path.stat().st_mtime
-        except FileNotFoundError:
-            continue
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -208,10 +197,7 @@ def _table(phases: list[PhaseStatus]) -> Iterator[str]:
     for phase in phases:
         seconds = "" if phase.seconds is None else show_seconds(phase.seconds)
         left = f"{phase.key!s:<{CELLS[0]}}{phase.state:<{CELLS[1]}}{seconds:>{CELLS[2] - 2}}  "
-        first, *more = _wrap_line(phase.text, WIDTH - sum(CELLS)) or [""]
-        yield f"{left}{first}".rstrip()
-        for line in more:
-            yield " " * sum(CELLS) + line
+        yield from _column(left, phase.text)
 
 
 def _time_table(phases: list[PhaseStatus]) -> Iterator[str]:
@@ -220,10 +206,13 @@ def _time_table(phases: list[PhaseStatus]) -> Iterator[str]:
         if not number:
             yield from ("", "What the time was spent on")
         name = f"{phase.key!s:<{CELLS[0]}}{show_seconds(phase.seconds or 0.0):>{CELLS[1] - 2}}  "
-        first, *more = _wrap_line(phase.spending, WIDTH - len(name))
-        yield f"{name}{first}"
-        for line in more:
-            yield " " * len(name) + line
+        yield from _column(name, phase.spending)
+
+
+def _column(left: str, text: str) -> Iterator[str]:
+    """Lines of a text to the right of its name."""
+    for number, line in enumerate(_wrap_line(text, WIDTH - len(left)) or [""]):
+        yield f"{' ' * len(left) if number else left}{line}".rstrip()
 
 
 def _describe_alert(alert: dict[str, Any]) -> str:

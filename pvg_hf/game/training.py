@@ -68,17 +68,17 @@ def save_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> No
     trainer.accelerator.wait_for_everyone()
 
 
-def remove_training_files(context: PhaseContext, output: Path) -> None:
+def remove_training_files(output: Path, processes: PartialState) -> None:
     """
     Remove what only the training of a player in `output` needed: checkpoints and pickled arguments.
 
     This is the last act before the folder is renamed: if anything fails earlier, training resumes from its last checkpoint.
     """
-    if context.processes.is_main_process:
+    if processes.is_main_process:
         remove(output / CHECKPOINTS)
         for binary in output.rglob("training_args.bin"):
             binary.unlink()
-    context.processes.wait_for_everyone()
+    processes.wait_for_everyone()
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
@@ -97,13 +97,14 @@ def run_trainer(
     before_step: int | None = None,
 ) -> None:
     """
-    Train from the newest complete checkpoint, or from the start.
+    Train from the newest complete checkpoint, or from the start. The context receives the metrics.
 
-    Args:
-        resumable_every: Training can resume only from checkpoints at multiples of this number of steps.
-        before_step: Only checkpoints before this step are used, because results of this step must be written again.
-    Raises `GameInterrupted` if the user asked to stop; a checkpoint was saved if the recipe saves any.
-    Raises `KeyboardInterrupt` if the current step was abandoned; a checkpoint of the last whole step was saved.
+    Training can resume only from checkpoints at multiples of `resumable_every` steps. Only those before `before_step` are used
+    if results of this step must be written again.
+
+    Raises:
+        GameInterrupted: if the user asked to stop; a checkpoint was saved if the recipe saves any.
+        KeyboardInterrupt: if the current step was abandoned; a checkpoint of the last whole step was saved.
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
@@ -197,15 +198,8 @@ def fine_tune_player(
     """
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
 
-    Args:
-        model, tokenizer, rows, callbacks:
-            The same as for [`~pvg_hf.trainers.common.supervised.fine_tune`].
-        seed_path (`Sequence[str]`):
-            Path of names from which this training's seed is derived.
-        max_steps, learning_rate, max_length:
-            See [`~pvg_hf.trainers.common.supervised.FineTuning`].
-        batch_size (`int`):
-            Rows per step of all processes together.
+    The arguments are those of [`~pvg_hf.trainers.common.supervised.fine_tune`] and
+    [`~pvg_hf.trainers.common.supervised.FineTuning`], except that `batch_size` is the rows per step of all processes together.
     """
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
         settings = FineTuning(
@@ -226,11 +220,7 @@ def fine_tune_player(
 
 class StopCallback(TrainerCallback):
     """
-    Ends training when the user asks to stop.
-
-    Args:
-        is_resumable: Whether to save a checkpoint of the last step.
-        every: Training ends only at multiples of this number of steps.
+    Ends training when the user asks to stop, at a multiple of `every` steps; with `is_resumable`, a checkpoint is saved there.
     """
 
     def __init__(self, stop: StopRequest, *, is_resumable: bool, every: int = 1):
@@ -357,11 +347,7 @@ class StepFigures(TrainerCallback, ABC):
 
 
 class LabelCallback(StepFigures):
-    """
-    Logs the counts of labels in every step.
-
-    When training starts or resumes from a checkpoint, labels of later steps from an earlier start are dropped.
-    """
+    """Logs the counts of labels in every step; labels of later steps from an earlier start are dropped at the beginning."""
 
     def __init__(self, labels: LabelSource):
         self.labels = labels

@@ -116,9 +116,10 @@ class Watchdogs:
             falling, rising = fit_trend(gaps, "less"), fit_trend(exploits, "greater")
             # Both must be significant, so that the pair of tests is no more often wrong than either.
             if max(falling.p_value, rising.p_value) <= self._level / NUM_GOODHARTING_TESTS:
+                first, last = np.clip([rising.first, rising.last], 0, 1)  # a line through shares can end outside
                 found.append(
                     f"over {length} steps the score gap fell from {falling.first:.2f} to {falling.last:.2f} while the exploit "
-                    f"rate rose from {_as_share(rising.first):.0%} to {_as_share(rising.last):.0%} (ends of fitted lines)"
+                    f"rate rose from {first:.0%} to {last:.0%} (ends of fitted lines)"
                 )
         return found
 
@@ -144,31 +145,17 @@ def _describe_end(step: int) -> str:
 
 @dataclass(frozen=True)
 class Trend:
-    """
-    A line that is fitted to the figures of successive steps.
-
-    Args:
-        first, last: Its values at both ends.
-        p_value: Of the slope, one-sided, by Student's t.
-    """
+    """A line that is fitted to the figures of successive steps: its values at both ends."""
 
     first: float
     last: float
-    p_value: float
-
-
-def _as_share(value: float) -> float:
-    """Return the nearest share: a line through shares can end outside [0, 1]."""
-    return min(max(value, 0.0), 1.0)
+    p_value: float  # of the slope, one-sided, by Student's t
 
 
 def window_lengths(num_steps: int, least: int) -> list[int]:
     """Return the lengths of the windows that are tested: the whole phase, its half, quarter, ..., of at least `least` steps."""
-    lengths = []
-    while num_steps >= least:
-        lengths.append(num_steps)
-        num_steps //= 2
-    return lengths
+    halves = (num_steps >> power for power in range(num_steps.bit_length()))
+    return [length for length in halves if length >= least]
 
 
 def fit_trend(values: np.ndarray, alternative: str) -> Trend:
@@ -214,9 +201,14 @@ class FalsePositiveWatch:
     The alert is raised for the helpful role only, since the sneaky role is paid for mistakes that the verifier accepts, and
     only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
+    The counts are written into the training's `folder`, so that a resumed training has them. They are compared after `last_step`,
+    the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a score above `threshold`.
+
     Args:
-        folder: Folder of the training, in which the counts are written, so that a resumed training has them.
-        pays_scores: Whether the reward may pay the helpful role's mistakes for their scores.
+        has_checker (`bool`):
+            Whether the reward uses observed labels instead of the grades.
+        pays_scores (`bool`):
+            Whether the reward may pay the helpful role's mistakes for their scores.
     """
 
     def __init__(
@@ -255,11 +247,9 @@ class FalsePositiveWatch:
 
     def observe(self, step: int, graded: Sequence[dict[str, Any]]) -> None:
         """
-        Count the wrong solutions of a batch.
+        Count the wrong solutions of a batch that was written after `step` steps; failed ones are not counted.
 
-        Args:
-            graded: The solutions of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label`
-                (NaN without a label). Failed solutions are not counted.
+        The solutions are those of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label` (NaN without one).
         """
         if step > self.last_step or self.config.false_positives == "off":
             return

@@ -22,10 +22,10 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.run.damage import has_weights
 from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.layout import JUDGEMENT, ROUND_FOLDERS, RunFolder
 from pvg_hf.run.read import RoundData, load_figures
+from pvg_hf.run.resume import has_weights
 
 Files = dict[str, Source]
 

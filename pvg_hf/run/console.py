@@ -32,7 +32,6 @@ _PYTHON_WARNING = re.compile(r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.
 
 
 def is_main_process() -> bool:
-    """Whether this is the main process."""
     # The launcher's variable is known before torch is imported.
     return os.environ.get("RANK", "0") == "0"
 
@@ -43,11 +42,7 @@ def shows_progress(recipe: Recipe) -> bool:
 
 
 def set_up_logging() -> None:
-    """
-    Log this package's messages and all libraries' warnings to standard error.
-
-    Only the main process does so; other processes log errors.
-    """
+    """Log this package's messages and all libraries' warnings to standard error; processes other than the main one log errors."""
     is_main = is_main_process()
     logging.basicConfig(level=logging.WARNING if is_main else logging.ERROR, handlers=[_make_handler()])
     logging.getLogger("pvg_hf").setLevel(logging.INFO if is_main else logging.ERROR)
@@ -65,9 +60,7 @@ def print_result(text: str) -> None:
 
 
 def quiet_libraries() -> None:
-    """
-    Route the libraries' messages to the same log, without their progress bars and the warnings in `HARMLESS`.
-    """
+    """Route the libraries' messages to the same log, without their progress bars and the warnings in `HARMLESS`."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import datasets

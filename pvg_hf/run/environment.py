@@ -103,6 +103,8 @@ def launcher_for(num_processes: int) -> str:
 def script_line(*words: str, without: Iterable[str] = ()) -> str:
     """
     The script that this process runs with its arguments, quoted for a shell; `scripts/run_rounds.py RECIPE` if it runs none.
+
+    Arguments in `without` are left out, and `words` are added.
     """
     is_script = Path(sys.argv[0]).resolve().parent.name == "scripts"
     before = sys.argv if is_script else ["scripts/run_rounds.py", "RECIPE"]

@@ -32,22 +32,18 @@ class Job:
     """
     A part of a larger work.
 
-    Args:
-        name: Its name in log and errors; different for each job.
-        run: Does the job, and may return a few words about the result for the log. It must be picklable to run in
-            another process.
-        is_done: Whether the result exists; the job is then skipped.
+    `run` may return a few words about the result for the log. It must be picklable to run in another process.
     """
 
-    name: str
+    name: str  # in log and errors; different for each job
     run: Callable[[], str | None]
-    is_done: Callable[[], bool]
-    needs: tuple[str, ...] = ()
+    is_done: Callable[[], bool]  # whether the result exists; the job is then skipped
+    needs: tuple[str, ...] = ()  # names of the jobs that must be done before
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Folder of a command that runs jobs: its recipe, the results of the jobs, and what is made of them."""
+    """Folder of a command that runs jobs, `OUTPUT_DIR/NAME`: its recipe, the results of the jobs, and what is made of them."""
 
     root: Path
 
@@ -75,10 +71,9 @@ class JobFolder:
 
 class JobsFailedError(RuntimeError):
     """
-    Some jobs failed, or their worker was killed. The results of the others are kept.
+    Some jobs of `num_jobs` failed, or their worker was killed. The results of the others are kept.
 
-    Args:
-        failed: The error of each of them, by name. A job that needs a failed one has its error.
+    `failed` has the error of each of them, by name. A job that needs a failed one has its error.
     """
 
     def __init__(self, failed: dict[str, Exception], num_jobs: int):
@@ -125,7 +120,8 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
 
     with nullcontext(executor) if executor is not None else _local_executor(num_workers) as pool:
         while waiting or running:
-            for job in [job for job in waiting if not failed.keys().isdisjoint(job.needs)]:
+            # One at a time: each may make another one fail that needs it.
+            while job := next((job for job in waiting if not failed.keys().isdisjoint(job.needs)), None):
                 waiting.remove(job)
                 failed[job.name] = next(failed[name] for name in job.needs if name in failed)
                 end(job, f"no result: {failed[job.name]}")
@@ -163,12 +159,12 @@ def default_workers(device: str) -> int:
 
 def load_executor(name: str) -> Executor:
     """
-    Call a user's function that returns an executor, such as that of a cluster.
+    Call a user's function `package.module:Name` that returns an executor, such as that of a cluster.
 
-    Args:
-        name: `package.module:Name` of a function without required arguments. What is submitted is picklable; it reads
-            and writes the run's folder, which the executor's processes must share.
-    Raises `ValueError` if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
+    What is submitted is picklable; it reads and writes the run's folder, which the executor's processes must share.
+
+    Raises:
+        ValueError: if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
     """
     executor = load_function(name, "executor", "() -> concurrent.futures.Executor")()
     if not isinstance(executor, Executor):

@@ -19,38 +19,30 @@ from pvg_hf.run.layout import JUDGEMENT, JUDGING, RunFolder
 
 @dataclass(frozen=True)
 class Judgement:
-    """
-    Result of one evaluation of one round.
+    """Result of one evaluation of one round."""
 
-    Args:
-        figures: The figures, by keys such as `64` or `accepted/src`.
-        folder: Folder with further files, such as tables; `None` before the result is written.
-        inputs: Hash of the other results that it has read, if any.
-    """
-
-    name: str
+    name: str  # of the evaluation
     round_index: int
-    title: str
-    terms: dict[str, str]
-    figures: dict[str, Figure]
-    settings: dict[str, Any]
-    seconds: float
-    folder: Path | None = field(default=None, compare=False)
-    inputs: str | None = None
+    title: str  # heading of its table in the report
+    terms: dict[str, str]  # explanations of the figures' names, for the report
+    figures: dict[str, Figure]  # by keys such as `64` or `accepted/src`
+    settings: dict[str, Any]  # that it was computed with
+    seconds: float  # over all starts
+    folder: Path | None = field(default=None, compare=False)  # with further files; `None` before the result is written
+    inputs: str | None = None  # hash of the other results that it has read, if any
 
     def figure(self, key: str) -> Figure:
         """Return a figure by its key; an empty one if it does not exist."""
         return self.figures.get(key, EMPTY)
 
     def write(self, folder: Path) -> None:
-        """Write the result into a folder."""
         values = {name: value for name, value in vars(self).items() if name != "folder"}
         values["figures"] = {key: figure.to_dict() for key, figure in self.figures.items()}
         write_text(folder / JUDGEMENT, json.dumps(values, indent=2) + "\n")  # keeps the order of the figures
 
     @classmethod
     def read(cls, folder: Path) -> "Judgement":
-        """Read a result from its folder."""
+        """Read a result from its folder; a `DamagedFileError` if its file is missing or damaged."""
         path = folder / JUDGEMENT
         values = read_json(path)
         try:

@@ -6,7 +6,6 @@ Hub and app read it from here.
 
 import re
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from pvg_hf.core.disk_names import (
     round_name,
 )
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.files import Journal, write_json, write_json_lines, write_text
+from pvg_hf.core.files import Journal, write_text
 from pvg_hf.core.integrity import RECIPE_FILE, DamagedFileError, read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
 
@@ -121,7 +120,7 @@ RESULT_FILES = {
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths of a run."""
+    """Paths of a run, whose folder `root` is `runs/NAME`."""
 
     root: Path
 
@@ -132,11 +131,7 @@ class RunFolder:
 
     @classmethod
     def find(cls, root: Path) -> "RunFolder":
-        """
-        The folder of an existing run.
-
-        Raises `ValueError` if `root` has no `recipe.yaml`; the message lists the runs that are there.
-        """
+        """The folder of an existing run; a `ValueError` that lists the runs there if `root` has no `recipe.yaml`."""
         folder = cls(root)
         if folder.recipe.is_file():
             return folder
@@ -210,13 +205,15 @@ class RunFolder:
 
     def player(self, name: str, round_index: int | None = None, checkpoint: str | None = None) -> Path:
         """
-        Folder of a trained player.
+        Folder of a trained player, `prover` or `verifier`, by default of the last round that trained it.
 
         Args:
-            round_index: The round; by default the last one that trained this player.
-            checkpoint: Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate
-                adapter. The default is `last`, or `helpful` with separate adapters.
-        Raises `ValueError` if there is no such player; the message lists the available ones.
+            checkpoint (`str`, *optional*):
+                Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate adapter. The default
+                is `last`, or `helpful` with separate adapters.
+
+        Raises:
+            ValueError: if there is no such player; the message lists the available ones.
         """
         rounds = self.rounds(name)
         if round_index is None:
@@ -255,6 +252,8 @@ class RunFolder:
     def training_pools(self, round_index: int) -> list[Path]:
         """
         Parquet files that the verifier of `round_index` learns from: the base prover's and every earlier round's.
+
+        If one of them is missing, this is a `DamagedFileError`.
         """
         files = [self.pool(BASE_ROUND) / pool_file(Role.BASE)]
         files += [self.pool(k) / pool_file(role) for k in range(round_index) for role in GAME_ROLES]
@@ -278,19 +277,17 @@ class RunFolder:
         events = [row for row in rows if "event" in row]
         return events, num_lost + len(rows) - len(events)
 
-    def has_event(self, event: str, **fields: Any) -> bool:
-        """Whether `events.jsonl` has a line with this event and these fields."""
+    def find_events(self, event: str, **fields: Any) -> list[dict[str, Any]]:
+        """Lines of `events.jsonl` with this event and these fields."""
         wanted = {"event": event, **fields}
-        return any(wanted.items() <= line.items() for line in self.read_events()[0])
+        return [line for line in self.read_events()[0] if wanted.items() <= line.items()]
+
+    def has_event(self, event: str, **fields: Any) -> bool:
+        return bool(self.find_events(event, **fields))
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line to `events.jsonl`, with the current time unless `time` is a field."""
         self.event_log.append({"time": time.time(), "event": event, **fields})
-
-    def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:
-        """Write `state.json` and `metrics.jsonl`."""
-        write_json_lines(self.metrics, metrics)
-        write_json(self.state, {"finished": finished})
 
     def read_environment(self) -> dict[str, Any]:
         """Contents of `run.json`; empty if it is missing or damaged, because every start writes it again."""
@@ -299,17 +296,14 @@ class RunFolder:
         except (ValueError, TypeError):  # damaged, or not a mapping
             return {}
 
-    def write_environment(self, values: Mapping[str, Any]) -> None:
-        write_json(self.environment, values)
-
     def read_pilot(self) -> dict[str, Any]:
-        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none."""
+        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none, a `DamagedFileError` if it is damaged."""
         if not self.pilot.exists():
             return {}
         return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
 
     def read_recipe(self) -> Recipe:
-        """Load the recipe that the run was started with."""
+        """Load the recipe that the run was started with; a `DamagedFileError` if its file is damaged."""
         return load_kept_recipe(self.recipe)
 
     def write_recipe(self, recipe: Recipe) -> None:
@@ -325,14 +319,16 @@ EXPECTED_ALERTS = {
 @dataclass(frozen=True)
 class PhaseKey:
     """
-    Identifies a phase of a game by its name and its round.
-
-    Args:
-        round_index: The round, from 0; `None` for the phases before the first round.
+    Identifies a phase of a game: `warmup` or `bootstrap` without a round, or one of `ROUND_PHASES` with its round, from 0.
     """
 
     name: str
     round_index: int | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The phase as fields of an event."""
+        return {"phase": self.name, "round": self.round_index}
 
     def __str__(self) -> str:
         return self.name if self.round_index is None else f"round-{self.round_index:03d}/{self.name}"
@@ -372,11 +368,7 @@ def schedule(recipe: Recipe) -> list[PhaseKey]:
 
 
 def choose_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    """
-    List the phases to play: all of them, or the one with a name and a round.
-
-    Raises `ValueError` if there is no such phase; the message suggests one.
-    """
+    """List the phases to play: all, or the one with a name and a round; a `ValueError` that suggests one if there is none such."""
     phases = schedule(recipe)
     if name is None:
         if round_index is not None:

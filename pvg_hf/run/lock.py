@@ -16,12 +16,7 @@ if sys.platform != "win32":
 
 
 class RunLock:
-    """
-    The lock of a run's folder, as [`locked`] holds it.
-
-    Args:
-        file: The file `.lock`, which names its holder; `None` for a process that holds none.
-    """
+    """The lock of a run's folder, as [`locked`] holds it: its file, if this process holds one, with the text `holder`."""
 
     def __init__(self, file: Path | None = None, holder: str = ""):
         self.file = file
@@ -50,12 +45,12 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     Lock a run's folder within the block. The file `.lock` in it names the process that holds the lock.
 
     A missing folder is created, and removed again if nothing was written into it. The system releases the lock when a process
-    dies. Only the main process takes the lock, and none does on Windows.
+    dies. Only the main process takes the lock, and none does on Windows. The error message begins with `user`, which says what the
+    other process does.
 
-    Args:
-        user: Start of the error message, which says what the other process does.
-    Raises `ValueError` if another process holds the lock, or the folder cannot be created; in place of any error in the
-        block once the folder is gone.
+    Raises:
+        ValueError: if another process holds the lock, or the folder cannot be created; in place of any error in the block
+            once the folder is gone.
     """
     if not is_main or sys.platform == "win32":
         yield RunLock()

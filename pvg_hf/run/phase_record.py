@@ -21,34 +21,23 @@ from pvg_hf.run.layout import PHASE_RECORD, REWRITTEN, partial_of
 
 @dataclass
 class PhaseRecord:
-    """
-    Record of a phase, stored in its folder.
+    """Record of a phase, stored in its folder. Times are Unix times."""
 
-    Args:
-        seconds: Duration of the phase over all its starts, except a running one.
-        running_since: Unix time of the last start; `None` if that start has ended, with or without success.
-        task_use: What the task's own processes did in the last start, if it has any (see
-            [`~pvg_hf.tasks.Task.take_use`]).
-        alerts: Alerts of a finished phase, each with `time`, `kind` and `message`. They are published with the phase,
-            unlike the event log.
-        split: What the main process spent over all starts, by kind of work (see [`~pvg_hf.core.stopwatch.Spent`]).
-        peak_flops: Peak rate of the main process's GPU in floating-point operations per second; `None` without a known
-            GPU.
-    """
-
-    num_processes: int
-    seconds: float = 0.0
-    running_since: float | None = None
-    summary: str = ""
-    task_use: dict[str, float] | None = None
-    ended: float | None = None
+    num_processes: int  # that play the phase together
+    seconds: float = 0.0  # over all starts, except a running one
+    running_since: float | None = None  # the last start; `None` if it has ended, with or without success
+    summary: str = ""  # one-line result of a finished phase
+    task_use: dict[str, float] | None = None  # work of the task's helpers in the last start, see `Task.take_use`
+    ended: float | None = None  # end of the last start; `None` while it runs
+    # Each with `time`, `kind` and `message`. They are published with the phase, unlike the event log.
     alerts: list[dict[str, Any]] = field(default_factory=list)
+    # What the main process spent over all starts, by kind of work (see `pvg_hf.core.stopwatch.Spent`).
     split: dict[str, dict[str, float]] = field(default_factory=dict)
-    peak_flops: float | None = None
+    peak_flops: float | None = None  # floating-point operations per second of the main process's GPU, if it is known
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
-    """Read the record in the folder of a finished or unfinished phase; `None` if there is none."""
+    """Read the record in the folder of a finished or unfinished phase; `None` if there is none, a `DamagedFileError` if damaged."""
     file = folder / PHASE_RECORD
     if not file.exists():
         return None
@@ -56,10 +45,6 @@ def read_record(folder: Path) -> PhaseRecord | None:
         return PhaseRecord(**read_json(file))
     except TypeError as err:  # not a mapping, or unknown keys
         raise DamagedFileError(file, f"is damaged ({err})") from err
-
-
-def _write_record(folder: Path, record: PhaseRecord) -> None:
-    write_json(folder / PHASE_RECORD, asdict(record))
 
 
 @contextmanager
@@ -76,7 +61,7 @@ def recording(
     record = PhaseRecord(num_processes, known, running_since=time.time(), peak_flops=peak_flops)
     record.split = _stored(earlier)
     if is_main:
-        _write_record(partial, record)
+        write_json(partial / PHASE_RECORD, asdict(record))
     with measuring() as stopwatch:
         try:
             yield record
@@ -85,7 +70,7 @@ def recording(
             record.split, record.seconds = _stored(split), sum(spent.seconds for spent in split.values())
             record.running_since, record.ended = None, time.time()
             if is_main and partial.exists():  # else it is not made again
-                _write_record(partial, record)
+                write_json(partial / PHASE_RECORD, asdict(record))
 
 
 def _spent_so_far(partial: Path) -> TimeSplit:

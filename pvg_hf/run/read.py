@@ -31,63 +31,40 @@ COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics t
 
 @dataclass(frozen=True)
 class RoundData:
-    """
-    Results of a round so far.
-
-    Args:
-        steps: Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`; empty before this
-            phase.
-        figures: Return value of `evaluate_round`, keys without the prefix `round/`; empty before the evaluation.
-        problems: Return value of `problem_table`.
-        solutions: Test solutions of both roles; `None` before they are minted.
-        counts: Counts of the finished phases: used and left-out solutions of the pairs (`pairs/...`,
-            `heldout_pairs/...`), inputs that were cut when they were scored (`PHASE/num_cut`), and evaluations without
-            a score (`PHASE/num_unreadable`).
-        evaluations: Evaluations of test proofs by a generative verifier (`kind: score`).
-        pool_scores: Scores of test solutions by the verifiers of several rounds; `None` before the evaluation.
-    """
+    """Results of a round so far; a table is empty or `None` before the phase that writes it."""
 
     round_index: int
+    # Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`.
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    # Return value of `evaluate_round`, keys without the prefix `round/`.
     figures: dict[str, Figure] = field(default_factory=dict)
-    problems: pd.DataFrame | None = None
-    solutions: pd.DataFrame | None = None
+    problems: pd.DataFrame | None = None  # return value of `problem_table`
+    solutions: pd.DataFrame | None = None  # test solutions of both roles
+    # Used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs that were cut when they were scored
+    # (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
     counts: Counter[str] = field(default_factory=Counter)
-    evaluations: pd.DataFrame | None = None
-    pool_scores: pd.DataFrame | None = None
+    evaluations: pd.DataFrame | None = None  # of test proofs, by a generative verifier (`kind: score`)
+    pool_scores: pd.DataFrame | None = None  # scores of test solutions by the verifiers of several rounds
 
     def figure(self, name: str) -> Figure:
-        """
-        A figure by its key without the prefix `round/`, in which `{round}` is the round's name; an empty one if the round does
-        not have it.
-        """
+        """A figure by its key without the prefix `round/`, in which `{round}` is the round's name; an empty one if there is none."""
         return self.figures.get(name.format(round=round_name(self.round_index)), EMPTY)
 
 
 @dataclass(frozen=True)
 class RunData:
-    """
-    Contents of a run's folder.
+    """Contents of a run's folder."""
 
-    Args:
-        environment: `run.json`: versions, git revision, machine, threads, seed.
-        events: `events.jsonl`.
-        call_summaries: `checks.json` of all finished phases with a checker, in order.
-        false_positives: `false-positives.json` of all finished prover phases, by round.
-        pilot: Solutions of the pilot before the game; empty if there was none.
-        num_lost_events: Number of unreadable lines of `events.jsonl` (the last one may be half-written right now),
-            plus the number of finished phases without an event.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # resolved
     recipe_text: str
-    environment: dict[str, Any]
+    environment: dict[str, Any]  # `run.json`: versions, git revision, machine, threads, seed
     events: list[RunEvent]
-    rounds: list[RoundData]
-    call_summaries: list[dict[str, Any]] = field(default_factory=list)
-    false_positives: list[dict[str, Any]] = field(default_factory=list)
-    judgements: list[Judgement] = field(default_factory=list)
-    pilot: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[RoundData]  # all that have started
+    call_summaries: list[dict[str, Any]] = field(default_factory=list)  # `checks.json` of finished phases, in order
+    false_positives: list[dict[str, Any]] = field(default_factory=list)  # `false-positives.json`, by round
+    judgements: list[Judgement] = field(default_factory=list)  # results of the evaluations that followed the rounds
+    pilot: list[dict[str, Any]] = field(default_factory=list)  # solutions; empty if there was none
+    # Unreadable lines of `events.jsonl` (the last may be half-written right now), plus finished phases without an event.
     num_lost_events: int = 0
 
     @property
@@ -122,11 +99,13 @@ class RunData:
 
 def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None) -> RunData:
     """
-    Read a run folder, finished or not.
+    Read a run's folder, `runs/NAME`, finished or not.
 
-    Args:
-        solution_columns: Columns of the solutions to read, as far as the pool has them; all by default, including
-            texts.
+    Of the solutions, only `solution_columns` are read, as far as the pool has them; all by default, including texts.
+
+    Raises:
+        ValueError: if there is no `recipe.yaml`.
+        DamagedFileError: if a file is damaged.
     """
     folder = RunFolder.find(run_folder)
     finished, metrics = _load_lists(folder)
@@ -134,25 +113,23 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
     lines, num_unreadable = folder.read_events()
     events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
     num_unreadable += len(lines) - len(events)
+    num_logged = sum(event["event"] == "phase_finished" for event in events)
     return RunData(
         recipe=folder.read_recipe(),
         recipe_text=folder.recipe.read_text(encoding="utf-8"),
-        environment=_load_environment(folder.environment),
+        environment=_read_json(folder.environment, _MENDED_AT_START),
         events=events,
-        num_lost_events=num_unreadable + _num_missing(events, finished),
+        num_lost_events=num_unreadable + max(0, len(finished) - num_logged),
         rounds=[
             _load_round(folder, index, steps, metrics, solution_columns) for index in _round_indices(folder, steps)
         ],
-        call_summaries=_load_call_summaries(folder),
+        call_summaries=sorted(
+            map(_read_json, folder.call_summaries()), key=lambda calls: PhaseKey(calls["phase"], calls["round"]).place
+        ),
         false_positives=[_read_json(path) for path in folder.false_positive_summaries()],
         judgements=load_judgements(folder),
         pilot=folder.read_pilot().get("rows", []),
     )
-
-
-def _load_call_summaries(folder: RunFolder) -> list[dict[str, Any]]:
-    found = [_read_json(path) for path in folder.call_summaries()]
-    return sorted(found, key=lambda calls: PhaseKey(calls["phase"], calls["round"]).place)
 
 
 def _round_indices(folder: RunFolder, steps: pd.DataFrame) -> list[int]:
@@ -168,17 +145,17 @@ def _load_round(
     solution_columns: Sequence[str] | None,
 ) -> RoundData:
     evaluation, pool = folder.evaluation(round_index), folder.pool(round_index)
-    figures = _load_figures(evaluation / FIGURES)
-    problems, written, crossed = (evaluation / name for name in (PROBLEMS, EVALUATIONS, POOL_SCORES))
+    tables = [evaluation / name for name in (PROBLEMS, EVALUATIONS, POOL_SCORES)]
+    problems, written, crossed = (_read_columns(file, None) if file.is_file() else None for file in tables)
     return RoundData(
         round_index=round_index,
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
-        figures=figures,
-        problems=_read_columns(problems, None) if problems.is_file() else None,
+        figures=_load_figures(evaluation / FIGURES),
+        problems=problems,
         solutions=_load_solutions([pool / pool_test_file(role) for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
-        evaluations=_read_columns(written, None) if written.is_file() else None,
-        pool_scores=_read_columns(crossed, None) if crossed.is_file() else None,
+        evaluations=written,
+        pool_scores=crossed,
     )
 
 
@@ -230,24 +207,15 @@ def _round_of(event: RunEvent) -> int:
     return BASE_ROUND if event["round"] is None else event["round"]
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
-
-
-def _load_environment(path: Path) -> dict[str, Any]:
-    return read_json(path, remedy=_MENDED_AT_START) if path.is_file() else {}
-
-
-def _num_missing(events: list[RunEvent], finished: list[str]) -> int:
-    """Number of finished phases without an event in the log."""
-    return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
+def _read_json(path: Path, remedy: str | None = None) -> dict[str, Any]:
+    return read_json(path, remedy=remedy) if path.is_file() else {}
 
 
 def _load_lists(folder: RunFolder) -> tuple[list[str], list[dict[str, Any]]]:
     """Finished phases from `state.json`, and the lines of `metrics.jsonl`."""
     path, state = folder.metrics, folder.state
     lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
-    known = read_json(state, remedy=_MENDED_AT_START) if state.is_file() else {}
+    known = _read_json(state, _MENDED_AT_START)
     if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
         raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
     return known.get("finished", []), lines

@@ -1,28 +1,34 @@
 """Resumes a run: whether a recipe, its problems and processes may continue it, and the files that follow from its phases."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import MayChange, marked_keys, without_keys
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.commands import delete_command, play_command
-from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.run.damage import check_finished_phases
+from pvg_hf.core.disk_names import BASE_ROUND, CALIBRATION
+from pvg_hf.core.files import write_json, write_json_lines
+from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, read_json_lines
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.run.environment import describe_environment, launcher_for
 from pvg_hf.run.judgements import judgement_lines
 from pvg_hf.run.layout import (
     CALL_SUMMARY,
+    FIGURES,
+    HELDOUT,
     METRICS,
+    PROBLEMS,
     PhaseKey,
     RunFolder,
     begun_phases,
     finished_phases,
     partial_of,
+    pool_file,
     pool_test_file,
+    schedule,
     unfinished,
 )
 from pvg_hf.run.phase_record import read_record
@@ -54,11 +60,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", 
 
 
 def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
-    """
-    Check that a run may be resumed with a recipe.
-
-    Raises `ValueError` if the run in `folder` was started with another recipe, or its recipe cannot be read.
-    """
+    """Check that a run may be resumed with a recipe; a `ValueError` if it was started with another one."""
     if folder.recipe.exists():
         stored = folder.read_recipe()
         begun = begun_phases(stored, folder)
@@ -86,9 +88,8 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """
     Add the rounds that a run was extended by to its recipe, so that the overrides need not be repeated.
 
-    Args:
-        recipe: The recipe with all overrides applied.
-        overrides: The overrides. If one of them sets `num_rounds`, nothing is added.
+    These are the larger `num_rounds` of the run's folder and the overrides of the added rounds. Nothing is added if one of
+    `overrides`, which `recipe` has already, sets `num_rounds`.
     """
     folder = RunFolder.of(recipe)
     if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
@@ -105,11 +106,11 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     """
     Check that two recipes differ only in what may change during a run. Rounds may be added.
 
-    Args:
-        stored: Recipe that the run was started with. Local paths that publishing removed from it may have any value
-            now.
-        num_begun: Number of rounds that have started; later rounds may have other overrides.
-    Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
+    Local paths that publishing removed from `stored` may have any value now. `num_begun` rounds have started; later ones may
+    have other overrides.
+
+    Raises:
+        ValueError: if the recipes differ in anything else; the message lists all differences.
     """
     changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
     lines = [
@@ -163,7 +164,7 @@ def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProble
 
 
 def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:
-    """Check that an unfinished training phase is resumed by as many processes as started it."""
+    """Check that an unfinished training phase is resumed by as many processes as started it; else a `ValueError`."""
     for key in begun_phases(recipe, folder):
         partial = partial_of(key.target(folder))
         record = read_record(partial)
@@ -180,12 +181,13 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
     """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases and evaluations."""
     finished = finished_phases(recipe, folder)
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS)]
-    folder.write_lists([str(key) for key in finished], [*lines, *judgement_lines(folder)])
+    write_json_lines(folder.metrics, [*lines, *judgement_lines(folder)])
+    write_json(folder.state, {"finished": [str(key) for key in finished]})
     for key in finished:
         record = read_record(key.target(folder))
         if record is None:  # the game did not make this folder
             continue
-        fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
+        fields = {**key.fields, "seconds": record.seconds, "summary": record.summary}
         further = {"task_use": record.task_use, "split": record.split, "peak_flops": record.peak_flops}
         given = {name: value for name, value in further.items() if value is not None}
         if not folder.has_event("phase_finished", **fields, **given):
@@ -197,7 +199,7 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
 def _log_alerts(folder: RunFolder, key: PhaseKey, alerts: list[dict[str, Any]]) -> None:
     """Log a phase's alerts that the event log lacks, as it does in a run that was pulled."""
     for alert in alerts:
-        fields = {"phase": key.name, "round": key.round_index, "kind": alert["kind"], "message": alert["message"]}
+        fields = {**key.fields, "kind": alert["kind"], "message": alert["message"]}
         if not folder.has_event("alert", **fields):
             folder.log_event("alert", **fields, time=alert["time"])
 
@@ -208,8 +210,7 @@ def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
     if not file.exists():
         return
     summary = read_json(file)
-    counts = {name: summary[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
-    fields = {"phase": key.name, "round": key.round_index, **counts}
+    fields = key.fields | {name: summary[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
     if not folder.has_event("checks", **fields):
         folder.log_event("checks", **fields)
 
@@ -227,7 +228,7 @@ def _note_environment(recipe: Recipe, folder: RunFolder, processes: "PartialStat
         logger.warning(
             "Changed since the last start: %s. Results may differ from those of an uninterrupted run.", summary
         )
-    folder.write_environment(now)
+    write_json(folder.environment, now)
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -241,11 +242,18 @@ def check_same_settings(
     what: str, before: dict[str, Any], now: dict[str, Any], *, free: Collection[str], advice: str = ""
 ) -> None:
     """
-    Check that a command other than a game may resume with its settings.
+    Check that a command other than a game may resume with its settings, given its recipes as nested mappings.
 
     Args:
-        what: What was started, e.g. "The sweep `levels`".
-    Raises `ValueError` if other keys differ; the message lists them all.
+        what (`str`):
+            What was started, e.g. "The sweep `levels`".
+        free (`Collection[str]`):
+            Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
+        advice (`str`, *optional*):
+            A sentence on what may differ.
+
+    Raises:
+        ValueError: if other keys differ; the message lists them all.
     """
     lines = [
         f"- `{key}`: {old!r} before, {new!r} now"
@@ -289,3 +297,65 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         path = f"{prefix}{key}"
         leaves |= _leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
     return leaves
+
+
+# Files that are read long after their phase. Others, such as weights, may be deleted once no later phase reads them.
+_KEPT = {METRICS, CALIBRATION, HELDOUT, FIGURES, PROBLEMS, *map(pool_file, Role), *map(pool_test_file, GAME_ROLES)}
+
+
+def check_finished_phases(recipe: Recipe, folder: RunFolder) -> None:
+    """Check the folders of all finished phases; the first damage is a `DamagedFileError`, which says what to do."""
+    for damage in find_damage(recipe, folder).values():
+        raise damage
+
+
+def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFileError]:
+    """
+    Find damage in the folders of finished phases.
+
+    Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the weights
+    of earlier rounds may be deleted.
+
+    Returns:
+        `dict[PhaseKey, DamagedFileError]`: the damaged phases in order, with the first damage of each.
+    """
+    finished = finished_phases(recipe, folder)
+    to_come = set(schedule(recipe)).difference(finished)
+    needed = {earlier for key in to_come for earlier in _phases_read(recipe, key)}
+    found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
+    return {key: damage for key, damage in found.items() if damage is not None}
+
+
+def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileError | None:
+    """First damage in a finished phase's folder, if any; with `is_needed`, missing weights are damage, too."""
+    for damage in find_damaged(target):
+        return damage
+    try:
+        read_record(target)
+    except DamagedFileError as err:
+        return err
+    missing = [path for path in missing_files(target) if is_needed or path.name in _KEPT]
+    if is_needed and key.name in ("warmup", "verifier", "prover") and not has_weights(target):
+        missing.append(target / "model.safetensors")
+    return DamagedFileError(missing[0], "is missing") if missing else None
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a player's weights are below a folder: those of earlier rounds may be deleted, or not be downloaded."""
+    return next(folder.rglob("*.safetensors"), None) is not None
+
+
+def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
+    """Earlier phases that a phase reads. Earlier pools are left out, because their files are looked up by name."""
+    k = key.round_index
+    yield PhaseKey("warmup")
+    if k is None:
+        return
+    yield PhaseKey("bootstrap")
+    config = recipe.for_round(k)
+    if key.name == "verifier" and config.verifier.init == "warm":
+        yield PhaseKey("verifier", k - 1)
+    if key.name == "prover" and config.prover.init == "previous":
+        yield PhaseKey("prover", k - 1)
+    reads = {"prover": ("verifier",), "mint": ("verifier", "prover"), "evaluate": ("verifier", "mint")}
+    yield from (PhaseKey(name, k) for name in reads.get(key.name, ()))

@@ -3,7 +3,7 @@
 import pandas as pd
 from playwright.sync_api import expect
 
-from pvg_hf.app.compared_rounds import figures_frame
+from pvg_hf.app.rounds_page import figures_frame
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.report.tables import rounds_table
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pvg_hf.app.compared_rounds import comparison_table, figures_frame, solutions_of
+from pvg_hf.app.rounds_page import comparison_table, figures_frame, solutions_of
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.evaluation.comparison import compare_rounds
 

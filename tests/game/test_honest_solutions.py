@@ -5,7 +5,7 @@ import pytest
 
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.context import PlayerLoader
 from pvg_hf.run.layout import METRICS, pool_file, pool_test_file
 from pvg_hf.sampling import Sampler
 

@@ -5,9 +5,9 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json
 from pvg_hf.data.pool import load_pool
-from pvg_hf.game.cli import run_pilot
 from pvg_hf.game.pilot import has_pilot
 from pvg_hf.run.layout import RunFolder
+from scripts.run_rounds import run_pilot
 
 pytestmark = pytest.mark.game
 

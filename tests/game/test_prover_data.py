@@ -7,7 +7,7 @@ from datasets import Dataset
 from pvg_hf import load_recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.training_data import prover_prompts
+from pvg_hf.game.phases.prover import prover_prompts
 
 
 @pytest.fixture

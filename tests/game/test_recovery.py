@@ -121,6 +121,6 @@ def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play
 
 
 def test_a_prover_without_incorrect_solutions_is_reported(play_phase, monkeypatch):
-    monkeypatch.setattr("pvg_hf.game.training_data.sample_solutions", lambda *args, **settings: [])
+    monkeypatch.setattr("pvg_hf.game.phases.prover.sample_solutions", lambda *args, **settings: [])
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     assert ("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.") in alerts(folder)

@@ -14,10 +14,10 @@ from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
-from pvg_hf.run.damage import find_damage
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import seal_phase
+from pvg_hf.run.resume import find_damage
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.run.damage import find_damage
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.resume import find_damage
 from tests.support.game_runs import bytes_of
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, Fault

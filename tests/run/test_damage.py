@@ -21,10 +21,9 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.answering.answerer import Answerer
 from pvg_hf.game.status import describe_status
 from pvg_hf.report.page import render_page
-from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
-from pvg_hf.run.resume import check_same_recipe
+from pvg_hf.run.resume import check_finished_phases, check_same_recipe
 from tests.support.recall_task import RecallTask
 
 PROBLEM = RecallTask(num_train=60, num_test=4).problems("test")["problem"][0]

@@ -46,6 +46,19 @@ def test_every_job_ends_and_those_without_what_they_need_have_its_error(num_work
     assert {path.name for path in tmp_path.iterdir()} == {*CLEAN[:2], *NOISY[:2]}
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)], ids=["first needed first", "last first"])
+def test_all_jobs_of_a_chain_whose_first_fails_have_its_error(order, tmp_path):
+    chain = [
+        make_job(tmp_path, CLEAN[2]),
+        *(make_job(tmp_path, name, need) for name, need in zip(NOISY, [CLEAN[2], *NOISY])),
+    ]
+    with pytest.raises(JobsFailedError) as caught:
+        run_jobs([*(chain[place] for place in order), make_job(tmp_path, CLEAN[0])])
+    errors = {name: str(error) for name, error in caught.value.failed.items()}
+    assert errors == dict.fromkeys((CLEAN[2], *NOISY), "nothing to learn from")
+    assert [path.name for path in tmp_path.iterdir()] == [CLEAN[0]]
+
+
 def test_a_job_that_is_done_is_skipped_and_is_enough_for_others(tmp_path):
     (tmp_path / CLEAN[2]).touch()  # it would fail
     run_jobs(make_jobs(tmp_path), one_thread())

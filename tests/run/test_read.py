@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
@@ -77,7 +78,7 @@ def test_counts_of_a_round_are_added_up_over_its_lines(make_run):
 def test_damaged_metrics_are_named(damage, make_run):
     folder = make_run(0)
     lines = [{"phase": "prover", "round": 0, "step": step, "prover/accuracy/helpful": 0.5} for step in (1, 2)]
-    RunFolder(folder).write_lists([], lines)
+    write_json_lines(RunFolder(folder).metrics, lines)
     assert load_run(folder).rounds[0].steps["step"].tolist() == [1, 2]
     path = folder / "metrics.jsonl"
     path.write_bytes(damage(path.read_bytes()))

@@ -160,7 +160,7 @@ def test_changed_processes_threads_or_versions_are_reported_and_recorded(tmp_pat
     environment = folder.read_environment()
     assert environment["num_processes"] == 1
     changed = {**environment, "num_processes": 2, "versions": {**environment["versions"], "torch": "1.0"}}
-    folder.write_environment(changed)
+    write_json(folder.environment, changed)
     for _ in range(2):  # the second start is like the first
         resume(load_recipe(game()))
     changes = [event["changes"] for event in read_json_lines(folder.events) if event["event"] == "environment_changed"]

@@ -11,8 +11,8 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import load_recipe_task, recipe_prompts
 from pvg_hf.evaluation.selective import ANSWER_RULES, AnswerRules, choose_answer
+from pvg_hf.game.context import PlayerLoader
 from pvg_hf.game.phases.evaluate import fit_answers
-from pvg_hf.game.players import PlayerLoader
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.run.layout import ANSWERING, RunFolder

@@ -10,11 +10,11 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.context import PlayerLoader
 from pvg_hf.game.honest_solutions import read_honest_solutions
-from pvg_hf.game.players import PlayerLoader
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.damage import damage_of
 from pvg_hf.run.layout import JUDGING, PhaseKey, RunFolder, pool_file, pool_test_file
+from pvg_hf.run.resume import damage_of
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 

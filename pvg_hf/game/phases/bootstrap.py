@@ -28,7 +28,7 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
     for role in GAME_ROLES:
         job = WriteJob("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
         of_roles[f"in the {role} role"] = write_solutions(context, output / pool_test_file(role), [job], sampler)
-    forget_batches(context, output)
+    forget_batches(output, context.processes)
     return describe_written(of_base | of_roles)
 
 
@@ -36,4 +36,4 @@ def _import(context: PhaseContext, path: Path, labels: LabelSource) -> Counter[s
     """Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has labels."""
     rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
-    return write_and_count(context, path, iterate_labelled(context, rows, None if has_labels else labels))
+    return write_and_count(context, path, iterate_labelled(context.stop, rows, None if has_labels else labels))

@@ -23,12 +23,10 @@ from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, own_verifier, pool_figures
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.training import count_over_processes
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.console import shows_progress
-from pvg_hf.run.damage import has_weights
 from pvg_hf.run.layout import (
     ANSWERING,
     BEST_HELPFUL,
@@ -44,8 +42,8 @@ from pvg_hf.run.layout import (
     pool_test_file,
 )
 from pvg_hf.run.read import RoundData, load_figures
+from pvg_hf.run.resume import has_weights
 from pvg_hf.tasks import Task
-from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +57,12 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     """
     Score pools of test solutions, and write `pool_scores.parquet`.
 
-    The round's verifier scores the base prover's solutions and those of earlier rounds; earlier verifiers that are
-    still on disk score the round's. A phase that was interrupted continues after the last pool that was scored.
+    The round's verifier scores the base prover's solutions and those of earlier rounds, up to `evaluation.crossed_rounds`; earlier
+    verifiers that are still on disk score the round's. A phase that was interrupted continues after the last pool that was scored.
 
-    Returns: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own verifier.
+    Returns:
+        `pd.DataFrame`: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own
+        verifier.
     """
     folder, number, processes = context.folder, context.round_index, context.processes
     limit = context.recipe.evaluation.crossed_rounds
@@ -124,7 +124,8 @@ def _score_all(
     context: PhaseContext, todo: list[tuple[int, int]]
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, int]]]:
     """Yield each verifier and pool, its scored solutions and the scorer's counts for them. One verifier is loaded at a time."""
-    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
+    processes = context.processes
+    is_silent = not (processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=len(todo), desc=str(context.phase), unit="pool", disable=is_silent, leave=False) as bar:
         for verifier in dict.fromkeys(key[0] for key in todo):
             # The whole game's recipe: the context's has no other round's overrides.
@@ -133,7 +134,11 @@ def _score_all(
             known: Counter[str] = Counter()
             for pool in (pool for other, pool in todo if other == verifier):
                 rows = _keyed(read_test_rows(context.folder, pool), verifier, pool, context.folder)
-                rows["score"] = _score_shared(context, scorer, rows)
+                mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
+                share = rows.iloc[mine]
+                with context.stop.sharing():
+                    scores = scorer(share["problem"].tolist(), share["solution"].tolist())
+                rows["score"] = gather_object(scores)
                 if verifier == own_verifier(pool):
                     rows["own_score"] = rows["score"]
                 counts = count_over_processes(scorer)
@@ -141,16 +146,6 @@ def _score_all(
                 known = counts
                 bar.update()
             del scorer  # before the next one is loaded
-
-
-def _score_shared(context: PhaseContext, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
-    """Score solutions; each process scores a share."""
-    processes = context.processes
-    mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
-    share = rows.iloc[mine]
-    with context.stop.sharing():
-        scores = scorer(share["problem"].tolist(), share["solution"].tolist())
-    return gather_object(scores)
 
 
 def _keyed(rows: pd.DataFrame, verifier: int, pool: int, folder: RunFolder) -> pd.DataFrame:
@@ -187,12 +182,13 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     scores = score_pools(context, output)
     test = pd.concat([read_test_rows(folder, round_index), _rescored(folder, scores, round_index, BASE_ROUND)])
     test = test.reset_index(drop=True)
-    best_helpful = _best_helpful_rows(folder, round_index)
+    pool = folder.pool(round_index)
+    best_helpful = pool / pool_test_file(BEST_HELPFUL)
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / HELDOUT).to_pandas(),
         threshold=calibration["threshold"],
-        best_helpful_rows=best_helpful,
+        best_helpful_rows=load_pool([best_helpful]).to_pandas() if best_helpful.exists() else None,
         best_of_n=context.recipe.evaluation.best_of_n,
         same_answer=context.problems.task.answers_equal,
         seed=context.seed("resample"),
@@ -203,7 +199,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     further = {
         **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),
         **_role_figures(folder, scores, round_index),
-        **_new_text_figures(folder, round_index),
+        **new_text_figures(folder.training_pools(round_index), {role: pool / pool_file(role) for role in GAME_ROLES}),
         **parity_figures(prover_metrics),
         **late_changes(prover_metrics),
     }
@@ -231,24 +227,11 @@ def _summarize(folder: RunFolder, data: RoundData) -> str:
     )
 
 
-def _new_text_figures(folder: RunFolder, round_index: int) -> dict[str, Figure]:
-    earlier, pool = folder.training_pools(round_index), folder.pool(round_index)
-    return new_text_figures(earlier, {role: pool / pool_file(role) for role in GAME_ROLES})
-
-
-def _best_helpful_rows(folder: RunFolder, round_index: int) -> pd.DataFrame | None:
-    file = folder.pool(round_index) / pool_test_file(BEST_HELPFUL)
-    return load_pool([file]).to_pandas() if file.exists() else None
-
-
 def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: int | None = None) -> AnswerRules | None:
     """
-    Fit the rules that choose answers on the verifier's held-out problems.
+    Fit the rules that choose answers on the verifier's held-out problems, among `num_samples` solutions (by default all).
 
-    Args:
-        num_samples: Number of solutions to choose from; by default all solutions of a problem.
-    Returns: [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their file is
-        missing.
+    They are `None` if no solution has an answer, there are too few solutions, or their file is missing.
     """
     file = folder.pool(round_index) / HELDOUT_HELPFUL
     if not file.exists():

@@ -3,11 +3,13 @@
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from accelerate.utils import broadcast_object_list
+
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.honest_solutions import minted_honest_solutions
+from pvg_hf.game.honest_solutions import read_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, count_scored, describe_written, forget_batches, write_solutions
 from pvg_hf.run.layout import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
@@ -29,7 +31,10 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         for role in GAME_ROLES:
             if role is Role.SNEAKY and context.recipe.task.shows_own_solutions:
                 files = [output / pool_file(Role.HELPFUL), output / pool_test_file(Role.HELPFUL)]
-                context.problems = context.problems.showing(minted_honest_solutions(context, files))
+                # Only the main process, which has written the files, reads them.
+                is_main, task = context.processes.is_main_process, context.problems.task
+                shown = broadcast_object_list([read_honest_solutions(task, files) if is_main else {}])[0]
+                context.problems = context.problems.showing(shown)
             sampler = players.role_sampler(role, round_index, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
@@ -40,13 +45,12 @@ def run_mint(context: PhaseContext, output: Path) -> str:
             del sampler  # before the next prover is loaded, since its cache takes most of a GPU
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
-    sampler = (
-        players.role_sampler(Role.HELPFUL, round_index, base_owner=scorer)
-        if best is None
-        else players.sampler(best, base_owner=scorer)
-    )
-    writer = written["helpful solutions" if best is None else "of the best helpful checkpoint"]
-    if best is not None:
+    if best is None:
+        sampler = players.role_sampler(Role.HELPFUL, round_index, base_owner=scorer)
+        writer = written["helpful solutions"]
+    else:
+        sampler = players.sampler(best, base_owner=scorer)
+        writer = written["of the best helpful checkpoint"]
         test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
         writer += write_solutions(context, output / pool_test_file(BEST_HELPFUL), [test], sampler, scorer)
     heldout = WriteJob(
@@ -56,7 +60,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     context.record({f"mint/{name}": number for name, number in sorted(count_scored(output).items())})
     if figures := context.recipe.verifier.implementation().label_solutions(context, scorer, output):
         context.record(figures)
-    forget_batches(context, output)
+    forget_batches(output, context.processes)
     return describe_written(written)
 
 

@@ -1,29 +1,34 @@
 """The prover phase: trains the round's prover against the round's frozen verifier."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle, islice
+from math import ceil
 from pathlib import Path
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, set_seed
+from datasets import Dataset
 from peft import PeftModel
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import Outcome, Role
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.label_rates import Rates
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.catalogue import heading_of
-from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
+from pvg_hf.game.assumed_rates import NoiseScheduleCallback, assumed_rates, report_prover_correction
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.honest_solutions import HonestSide, sample_honest_solutions
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.monitors import Monitors
-from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.training import (
     CountsCallback,
@@ -34,7 +39,6 @@ from pvg_hf.game.training import (
     save_player,
     trainer_run,
 )
-from pvg_hf.game.training_data import incorrect_solutions, prover_prompts
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.export import CALIBRATION
@@ -43,7 +47,10 @@ from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.layout import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.phase_record import staged
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engines import open_sampler
+from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+from pvg_hf.tasks import Task
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
@@ -51,64 +58,48 @@ from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
 from pvg_hf.trainers.prover.trainer import Observer, ProverGRPOTrainer
 
+WRITTEN_PER_ROW = 2  # solutions written for each incorrect one that is wanted, since some are correct or fail
+
 logger = logging.getLogger(__name__)
 
 RECOVERY_TEMPERATURE = 1.3  # factor on the recipe's temperature
 
 RECOVERY_STEPS, RECOVERY_BATCH_SIZE = 20, 16  # of the recovery `supervised`
 
-TrainerMaker = Callable[..., ProverGRPOTrainer]
-
 
 @dataclass(frozen=True)
 class SubPhase:
-    """
-    A training within the phase.
-
-    Args:
-        prover: Settings of this training: the recipe's, with the steps of these roles.
-        rates: Rates `(rho0, rho1)` that the reward's correction assumes.
-        honest: The helpful side that it leaves as it is, with which the stop rule compares the sneaky role.
-        recovery: Recovery from a sneaky collapse in an earlier attempt; `none` in the first attempt.
-    """
+    """A training of some roles within the phase."""
 
     roles: tuple[Role, ...]
-    prover: ProverConfig
+    prover: ProverConfig  # the recipe's settings, with the steps of these roles
     output: Path
-    rates: tuple[float, float]
-    honest: HonestSide
+    rates: Rates  # (rho0, rho1) that the reward's correction assumes
+    honest: HonestSide  # helpful side that it leaves as it is, with which the stop rule compares the sneaky role
     first_step: int = 0
-    helpful: Path | None = None
-    recovery: str = "none"
+    helpful: Path | None = None  # folder of the helpful prover that the phase has trained before
+    recovery: str = "none"  # from a sneaky collapse in an earlier attempt
 
 
 def run_prover(context: PhaseContext, output: Path, *, honest: HonestSide | None = None) -> str:
     """
     Write the last checkpoint (with `roles: separate`, an adapter per role), and next to it the best helpful one.
 
-    Args:
-        honest: If only the sneaky role is trained: the helpful side that it is compared with, measured by default.
+    If only the sneaky role is trained, it is compared with the helpful side `honest`, which is measured by default.
     """
-    assumed = prover_rates(context)
+    assumed = assumed_rates(context, "prover")
     correction = report_prover_correction(context, assumed)
-    is_one = context.recipe.prover.num_trainings == 1
-    summary = (
-        _train_at_once(context, output, assumed.rates, honest)
-        if is_one
-        else _train_in_turn(context, output, assumed.rates)
-    )
+    config = context.recipe.prover
+    if config.num_trainings > 1:
+        summary = _train_in_turn(context, output, assumed.rates)
+    else:
+        if honest is None:
+            honest = HonestSide.measure(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
+        summary = _train(context, SubPhase(config.trained_roles, config, output, assumed.rates, honest))
     summarize_false_positives(context, output)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + summary
-
-
-def _train_at_once(context: PhaseContext, output: Path, rates: Rates, honest: HonestSide | None) -> str:
-    """Train all roles that the recipe trains in one training, and return its one-line summary."""
-    config = context.recipe.prover
-    if honest is None:
-        honest = HonestSide.measure(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
-    return _train(context, SubPhase(config.trained_roles, config, output, rates, honest))
 
 
 def _train_in_turn(context: PhaseContext, output: Path, rates: Rates) -> str:
@@ -129,7 +120,7 @@ def _train_in_turn(context: PhaseContext, output: Path, rates: Rates) -> str:
                 summary = _train(context, training)
                 if context.processes.is_main_process:
                     write_json_lines(unfinished / STEPS, context.metrics[known:])
-                remove_training_files(context, unfinished)
+                remove_training_files(unfinished, context.processes)
             context.processes.wait_for_everyone()
         summaries.append(f"{role}: {summary}")
         first_step, helpful = first_step + prover.max_steps, target
@@ -153,20 +144,22 @@ def _train(context: PhaseContext, training: SubPhase) -> str:
     """Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them; return a one-line summary."""
     if not (Role.SNEAKY in training.roles and context.recipe.task.shows_own_solutions):
         return _train_and_recover(context, training)
-    shown = sample_honest_solutions(context, "prover", _honest_sampler(context, training))
+    shown = sample_honest_solutions(
+        context, "prover", _honest_sampler(context.players, training.helpful, context.round_index)
+    )
     context.problems = context.problems.showing(shown)
     summary = _train_and_recover(context, training)
     context.record({"prover/own_honest_share": len(shown) / len(context.problems.parts["prover"])})
     return summary
 
 
-def _honest_sampler(context: PhaseContext, training: SubPhase) -> Sampler:
+def _honest_sampler(players: PlayerLoader, helpful: Path | None, round_index: int) -> Sampler:
     """The helpful prover that was trained before the sneaky one, or else the weights that the training starts from."""
-    if training.helpful is not None:
-        return context.players.sampler(training.helpful)
-    if context.recipe.prover.init == "previous" and context.round_index > 0:
-        return context.players.role_sampler(Role.HELPFUL, context.round_index - 1)
-    return context.players.base_sampler()
+    if helpful is not None:
+        return players.sampler(helpful)
+    if players.recipe.prover.init == "previous" and round_index > 0:
+        return players.role_sampler(Role.HELPFUL, round_index - 1)
+    return players.base_sampler()
 
 
 def _train_and_recover(context: PhaseContext, training: SubPhase) -> str:
@@ -227,17 +220,14 @@ def _train_once(context: PhaseContext, training: SubPhase) -> tuple[Watchdogs, s
         before_step=lost_step,
     )
     if Role.SNEAKY in training.roles:
-        _add_to_last_step(context, {f"prover/{name}": value for name, value in monitors.parity.figures().items()})
+        # Added to the last step, because they are known only when the training is over.
+        parity = {f"prover/{name}": value for name, value in monitors.parity.figures().items()}
+        context.metrics[-1] |= parity
+        context.track(parity, step=context.metrics[-1]["step"])
     if context.processes.is_main_process:
         _keep_completions(training.output)
     save_player(trainer, training.output, player="prover", run=context.folder.root)
     return monitors.watchdogs, _summarize(trainer.state.global_step, monitors)
-
-
-def _add_to_last_step(context: PhaseContext, values: Mapping[str, float]) -> None:
-    """Add values to the metrics of the last step: they are known only when the training is over."""
-    context.metrics[-1] |= values
-    context.track(values, step=context.metrics[-1]["step"])
 
 
 def _keep_completions(output: Path) -> None:
@@ -257,20 +247,15 @@ def _summarize(steps: int, monitors: Monitors) -> str:
     return f"{steps} steps ({monitors.reason or 'all planned'}), " + ", ".join(shown)
 
 
-def _ppo_trainer(context: PhaseContext) -> TrainerMaker:
-    return partial(ProverPPOTrainer, critic=context.recipe.prover.ppo_settings.critic)
-
-
-def _grpo_trainer(context: PhaseContext) -> TrainerMaker:
-    own = context.recipe.prover.self_evaluation
-    if own is None:
+def _trainer_class(players: PlayerLoader, round_index: int, task: Task) -> Callable[..., ProverGRPOTrainer]:
+    """Trainer by `prover.algorithm`, with the arguments that only it takes."""
+    config = players.recipe.prover
+    if config.algorithm == "ppo":
+        return partial(ProverPPOTrainer, critic=config.ppo_settings.critic)
+    if config.self_evaluation is None:
         return ProverGRPOTrainer
-    meta_verifier = open_meta_verifier(context.players, context.round_index, context.problems.task)
-    return partial(SelfEvaluatingProverTrainer, meta_verifier=meta_verifier, **asdict(own))
-
-
-# By `prover.algorithm`: the trainer, with the arguments that only it takes.
-PROVER_TRAINERS: dict[str, Callable[[PhaseContext], TrainerMaker]] = {"grpo": _grpo_trainer, "ppo": _ppo_trainer}
+    meta_verifier = open_meta_verifier(players, round_index, task)
+    return partial(SelfEvaluatingProverTrainer, meta_verifier=meta_verifier, **asdict(config.self_evaluation))
 
 
 def _make_trainer(
@@ -280,7 +265,7 @@ def _make_trainer(
     model, tokenizer = _initial_prover(context.players, round_index)
     base, revision = context.players.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
-    trainer = PROVER_TRAINERS[config.algorithm](context)(
+    trainer = _trainer_class(context.players, round_index, context.problems.task)(
         model,
         scorer=context.players.scorer(round_index, base_owner=model),
         grader=context.problems.task.tolerant_grader,
@@ -365,4 +350,78 @@ def _fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
         batch_size=RECOVERY_BATCH_SIZE,
         learning_rate=context.recipe.prover.learning_rate,
         max_length=context.recipe.verifier.max_length,
+    )
+
+
+def prover_prompts(
+    config: ProverConfig,
+    problems: GameProblems,
+    tokenizer,
+    roles: Sequence[Role],
+    *,
+    seed: int,
+    easiest_first: bool = False,
+) -> Dataset:
+    """
+    Prompts of the phase in training order, one per row: at random, or by difficulty (the task's, else the reference's length).
+
+    The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
+
+    Raises:
+        ValueError: if the prover's problems (D_pi) are too few for one generation batch.
+    """
+    asked = problems.parts["prover"].to_list()
+    rows = [
+        {**problem, "role": role.value, "prompt": problems.prompt(problem, role, tokenizer)}
+        for problem in asked
+        for role in roles
+    ]
+    if len(rows) < config.prompts_per_step:
+        raise ValueError(
+            f"D_pi has {len(asked)} problems, which give {len(rows)} prompts; one step takes "
+            f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
+        )
+    ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(rows, seed)
+    return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.num_batches)))
+
+
+def _shuffled_forever(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+    epoch = 0
+    while True:
+        for index in derive_rng(seed, epoch).permutation(len(rows)):
+            yield rows[index]
+        epoch += 1
+
+
+def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
+    return row.get("difficulty", len(row["reference"])), row["problem_id"]
+
+
+def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) -> Dataset:
+    """
+    Let `model` write solutions to the prover's problems (D_pi), by the base prompt, for a recovery.
+
+    The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
+    verifier's data.
+
+    Returns:
+        [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
+    """
+    seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
+    problems = context.problems.parts["prover"]
+    problems = problems.select(derive_rng(seed).permutation(len(problems))[:num_written]).to_list()
+    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
+    num_samples = ceil(num_written / len(problems))
+    # Every process writes all of them, so that all train on the same ones.
+    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
+    by_id = {problem["problem_id"]: problem for problem in problems}
+    incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
+    return Dataset.from_list(
+        [
+            {
+                "prompt": context.problems.prompt(by_id[row["problem_id"]], Role.SNEAKY, tokenizer),
+                "completion": row["solution"],
+            }
+            for row in incorrect[:number]
+        ]
     )

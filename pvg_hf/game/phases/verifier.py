@@ -1,9 +1,14 @@
 """The verifier phase: trains the round's verifier, of any kind, on a mixture of all solutions so far."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from datasets import Dataset
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from datasets import Dataset, Features, List, Value
 from peft import LoraConfig, PeftModel
 from transformers import PreTrainedModel
 
@@ -11,31 +16,39 @@ from pvg_hf.check.verifier_settings import LikelihoodChecks, PairChecks, ScoreCh
 from pvg_hf.check.verifiers import LikelihoodCosts, PairCosts, ScoreCosts, VerifierCosts
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
-from pvg_hf.core.seeding import derive_seed
+from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.label_rates import Rates, label_rates
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import PairReport, TooFewPairsError, round_pairs
-from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.data.pool import load_pool
+from pvg_hf.game.assumed_rates import NoiseScheduleCallback, assumed_rates
+from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.heldout import read_heldout, score_heldout
-from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import label_new_proofs, open_meta_verifier, record_test_evaluations
 from pvg_hf.game.training import run_trainer, save_player, trainer_run
-from pvg_hf.game.training_data import heldout_proofs, tokenize_pairs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, lora_for_verifier
-from pvg_hf.run.layout import CHECKPOINTS, PAIRS, VALIDATION
+from pvg_hf.noise.draws import solution_key
+from pvg_hf.run.layout import CHECKPOINTS, LABELS, PAIRS, VALIDATION, RunFolder
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+from pvg_hf.scoring.auto_label import read_labels
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
 from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
+
+_COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
+
+Row = dict[str, Any]
 
 FEW_PROBLEMS = 20  # held-out problems; with fewer, possibly none of them has a pair
 
@@ -84,10 +97,12 @@ class PairVerifier(PairCosts, PairChecks):
         verifier_input = VerifierInput.of(config, tokenizer.eos_token)
         files = context.folder.training_pools(context.round_index)
         pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
-        _check_number(context, report)
+        least = context.recipe.watchdogs.least_pairs(len(context.problems.parts["verifier"]))
+        if report.num_pairs < least:
+            raise TooFewPairsError(report, f" A verifier needs {least} pairs (`watchdogs.min_pairs`).")
         heldout_pairs, heldout_report = _heldout_pairs(context)
         heldout = read_heldout(context, heldout_pairs)
-        assumed = verifier_rates(context)
+        assumed = assumed_rates(context, "verifier")
         model = _initial_pair_verifier(context.players, context.round_index, verifier_input)
         trainer = NoisyRewardTrainer(
             model=model,
@@ -133,12 +148,6 @@ class PairVerifier(PairCosts, PairChecks):
 
 class LikelihoodVerifier(LikelihoodCosts, LikelihoodChecks, PairVerifier):
     """A verifier that is trained on pairs, and scores by likelihood."""
-
-
-def _check_number(context: PhaseContext, report: PairReport) -> None:
-    least = context.recipe.watchdogs.least_pairs(len(context.problems.parts["verifier"]))
-    if report.num_pairs < least:
-        raise TooFewPairsError(report, f" A verifier needs {least} pairs (`watchdogs.min_pairs`).")
 
 
 def _pair_arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
@@ -262,3 +271,128 @@ def _initial_score_verifier(players: PlayerLoader, round_index: int):
     source, revision = players.initial_model("verifier") if config.lora else players.verifier_source(round_index)
     dtype = players.dtype("verifier", is_precise=config.lora is None)
     return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
+
+
+def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
+    """
+    Tokenize pairs from [`~pvg_hf.data.pairs.build.build_pairs`] for the verifier's trainer.
+
+    Returns:
+        [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the
+        pairs have them, noisy labels.
+    """
+
+    def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for side in ("chosen", "rejected"):
+            columns[f"{side}_ids"] = verifier_input.encode(tokenizer, rows["problem"], rows[side])
+            columns[f"{side}_key"] = [solution_key(*pair) for pair in zip(rows["problem_id"], rows[side], strict=True)]
+        return columns
+
+    kept = ["source", "environment", "chosen_correct", "rejected_correct", "chosen_label", "rejected_label"]
+    dropped = [column for column in pairs.column_names if column not in kept]
+    features = {name: feature for name, feature in pairs.features.items() if name in kept}
+    for side in ("chosen", "rejected"):
+        features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
+    return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
+
+
+def training_proofs(context: PhaseContext) -> Dataset:
+    """
+    Proofs of the phase in training order, one row per group.
+
+    For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with this score.
+
+    Raises:
+        ValueError: if no proof has a score.
+    """
+    config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
+    is_auto = verifier.score_settings.labels == "auto"
+    proofs = _scored_proofs(context.folder, round_index, "verifier", is_auto=is_auto)
+    weights = weights_for(config, round_index)
+    groups = {source: _group_by_score(proofs[proofs["round_index"] == source]) for source in weights}
+    weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
+    if not weights:
+        raise ValueError(
+            f"No proof on D_V has a score, so that the verifier of round {round_index} has nothing to learn from. Raise "
+            "`bootstrap.solutions_per_problem`, or score proofs in the rounds' review files."
+        )
+    num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step
+    judge_share, task = verifier.score_settings.judge_share, context.problems.task
+    return Dataset.from_list(
+        [*_draw_rows(groups, weights, num_rows, seed=context.seed("proofs"), judge_share=judge_share, task=task)]
+    )
+
+
+def heldout_proofs(context: PhaseContext) -> Dataset:
+    """Held-out proofs on which checkpoints are compared, balanced over scores as far as possible."""
+    groups = _group_by_score(_scored_proofs(context.folder, context.round_index, "verifier_heldout"))
+    number = context.recipe.verifier.score_settings.eval_proofs
+    rng = derive_rng(context.seed("validation"))
+    shuffled = [[rows[index] for index in rng.permutation(len(rows))] for rows in groups.values()]
+    rows = [row for place in range(number) for group in shuffled for row in group[place : place + 1]]
+    return Dataset.from_list(_columns(rows[:number], analysis=None))
+
+
+def _scored_proofs(folder: RunFolder, round_index: int, part: str, *, is_auto: bool = False) -> pd.DataFrame:
+    """
+    Distinct proofs of a part with their scores; proofs without a score are left out.
+
+    With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the pool's.
+    """
+    tables = []
+    for file in folder.training_pools(round_index):
+        rows = _read(file, part)
+        source = rows["round_index"].iloc[0] if len(rows) else BASE_ROUND
+        if is_auto and source != BASE_ROUND:
+            labels = read_labels(folder.pool(int(source)) / LABELS)
+            rows["score"] = [labels.get(pair) for pair in zip(rows["problem"], rows["proof"], strict=True)]
+        tables.append(rows[_COLUMNS].dropna(subset="score"))
+    return pd.concat(tables, ignore_index=True).drop_duplicates(["problem", "proof"])
+
+
+def _read(file, part: str) -> pd.DataFrame:
+    there = pq.read_schema(file).names
+    names = ["problem_id", "problem", "solution", "round_index", "correct", "label", "is_truncated"]
+    names += [PROOF_SCORE] if PROOF_SCORE in there else []
+    rows = load_pool([file], names, parts=(part,)).to_pandas().rename(columns={"solution": "proof"})
+    rows = rows[~rows["is_truncated"]]
+    return rows.assign(score=rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["label"].astype(float))
+
+
+def _group_by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
+    return {float(score): group.to_dict("records") for score, group in rows.groupby("score")}
+
+
+def _draw_rows(
+    groups: Mapping[int, Mapping[float, list[Row]]],
+    weights: Mapping[int, float],
+    num_rows: int,
+    *,
+    seed: int,
+    judge_share: float,
+    task: Task,
+) -> Iterable[Row]:
+    rng = derive_rng(seed)
+    endless = {source: {s: _shuffle_forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
+    # (num_sources,): sources without a scored proof are left out, and the others' weights are normalized.
+    chances = np.array(list(weights.values())) / sum(weights.values())
+    for number in range(num_rows):
+        source = list(weights)[rng.choice(len(weights), p=chances)]
+        scores = list(endless[source])
+        row = next(endless[source][scores[rng.integers(len(scores))]])
+        analysis, score = None, row["score"]
+        if rng.random() < judge_share:
+            assert isinstance(task, RatesAnalyses)
+            analysis, score = task.analysis_of(row, row["proof"], number)
+        yield _columns([{**row, "score": score}], analysis)[0]
+
+
+def _shuffle_forever(rng: np.random.Generator, rows: list[Row]) -> Iterator[Row]:
+    for _ in count():
+        yield from (rows[index] for index in rng.permutation(len(rows)))
+
+
+def _columns(rows: Iterable[Row], analysis: str | None) -> list[Row]:
+    kept = ("problem_id", "problem", "proof", "score")
+    return [{**{name: row[name] for name in kept}, "analysis": analysis} for row in rows]

@@ -68,12 +68,13 @@ def _references(problems: GameProblems, player: str, tokenizer) -> Dataset:
     Reference solutions of a player's own part of the training problems, with the prompts of all roles, so that no role is
     favoured.
     """
-    rows = []
-    for problem in problems.parts[player].to_list():
-        for role in Role:
-            prompt = problems.prompt(problem, role, tokenizer)
-            rows.append({"prompt": prompt, "completion": problem["reference"]})
-    return Dataset.from_list(rows)
+    return Dataset.from_list(
+        [
+            {"prompt": problems.prompt(problem, role, tokenizer), "completion": problem["reference"]}
+            for problem in problems.parts[player].to_list()
+            for role in Role
+        ]
+    )
 
 
 def _texts(problems: GameProblems) -> list[str]:

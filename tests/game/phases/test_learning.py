@@ -9,7 +9,7 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.pairs.choose import read_candidates
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.assumed_rates import verifier_rates
+from pvg_hf.game.assumed_rates import assumed_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.run.layout import PhaseKey
@@ -102,7 +102,7 @@ def test_rounds_outside_the_mixture_are_not_used_to_estimate_rates(mixture, is_n
     shutil.rmtree(folder.pool(-1))
     play(recipe, phase="bootstrap")
     context = PhaseContext(recipe, folder, PhaseKey("verifier", 1), GameProblems.load(recipe), StopRequest())
-    rates = verifier_rates(context).rates
+    rates = assumed_rates(context, "verifier").rates
     assert (sum(rates) > 0.1) == is_noisy
     assert is_noisy or rates == (0.0, 0.0)
 

@@ -19,7 +19,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.training_data import training_proofs
+from pvg_hf.game.phases.verifier import training_proofs
 from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.scoring.auto_label import read_labels

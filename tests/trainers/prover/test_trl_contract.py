@@ -31,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer, SFTConfig
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
-from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.context import PlayerLoader
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling.sampler import DISTRIBUTION
 from pvg_hf.trainers.common.distributed import silence_old_checkpointing_names
