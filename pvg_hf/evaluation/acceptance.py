@@ -18,16 +18,14 @@ from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness, accepte
 
 def role_recognition(rows: pd.DataFrame) -> dict[str, Figure]:
     """
-    Compute how a verifier's acceptance depends on the role and on the flaws of a solution.
+    Compute `accepted_role/...`: how a verifier's acceptance depends on the role and on the flaws of a solution.
 
-    A verifier that checks accepts as many solutions of one kind in either role, and fewer the more flaws they have. One that
-    recognises the role accepts different shares of the same kind. The threshold is that of the comparison of verifiers: a
-    share of `COMPLETENESS` of the helpful correct solutions is accepted. The intervals take it as given.
+    A verifier that checks accepts as many solutions of one kind in either role, and fewer the more flaws they have.
+    One that recognises the role accepts different shares of the same kind. The threshold is that of the comparison of
+    verifiers: a share of `COMPLETENESS` of the helpful correct solutions is accepted. The intervals take it as given.
 
-    Args:
-        rows: Scored test solutions of earlier rounds' provers in both roles that did not fail, with `problem_id`,
-            `role`, `correct`, `score` and, if the task marks flaws, `num_flaws`.
-    Returns: `accepted_role/...`; empty without a helpful correct solution.
+    `rows` are scored test solutions of earlier rounds' provers in both roles that did not fail. If they have
+    `num_flaws`, it gives the kinds. The result is empty without a helpful correct solution.
     """
     accepted = accept_at_completeness(rows)
     if not len(accepted):
@@ -63,15 +61,12 @@ def form_of(implicit_share: pd.Series) -> pd.Series:
 
 def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """
-    Compute which kinds of sneaky mistakes and which forms of solutions the verifier accepts.
+    Compute `accepted_flaw/...` and `accepted_form/...`: which sneaky mistakes and forms of solutions the verifier
+    accepts.
 
     The threshold is that of the comparison of verifiers: a share of `COMPLETENESS` of the helpful correct solutions is
-    accepted. The intervals take it as given.
-
-    Args:
-        rows: Scored solutions of both roles that did not fail, with `first_flaw_kind` and `implicit_share` if the task
-            has them.
-    Returns: `accepted_flaw/...` and `accepted_form/...`; empty for tasks without these columns.
+    accepted. The intervals take it as given. `rows` are scored solutions of both roles that did not fail; the result
+    is empty for tasks without `first_flaw_kind` and `implicit_share`.
     """
     figures, accepted = {}, accepted_rows(rows)
     is_correct = accepted["correct"].astype(bool)
@@ -95,18 +90,15 @@ LEAST_PER_CLASS = 2  # texts of either writer that a classifier is trained on
 
 def author_separability(rows: pd.DataFrame, is_author: pd.Series, *, seed: int) -> Figure:
     """
-    ROC-AUC of a classifier that tells an author's texts from the others by the letters alone.
+    ROC-AUC of a classifier that tells an author's texts from the others by the letters alone; .5 if it cannot.
 
-    Where the correct side of every pair has one author and the incorrect side another (`data.correct_source: dataset`), a
-    verifier can order pairs by style. Its pair accuracy is then no evidence of checking, unless this figure is near .5.
+    Where the correct side of every pair has one author and the incorrect side another (`data.correct_source:
+    dataset`), a verifier can order pairs by style. Its pair accuracy is then no evidence of checking, unless this
+    figure is near .5.
 
-    The classifier is a logistic regression on runs of 2 to 4 characters (TF-IDF). It never sees the problem or whether a solution is
-    correct. Each half of the problems is scored by a classifier that was trained on the other half.
-
-    Args:
-        is_author: Whether the author wrote the row's solution; booleans with the index of `rows`.
-    Returns: in [0, 1], .5 if the authors cannot be told apart; `n` is the number of solutions. No value if there are
-        too few solutions of either kind.
+    The classifier is a logistic regression on runs of 2 to 4 characters (TF-IDF). It never sees the problem or whether
+    a solution is correct. Each half of the problems is scored by a classifier that was trained on the other half.
+    There is no value if there are too few solutions of either kind.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     scored = []

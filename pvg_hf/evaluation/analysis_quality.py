@@ -13,13 +13,11 @@ UNREADABLE = "none"
 
 def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """
-    Compute the figures of a score verifier's evaluations.
+    Compute the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
 
-    Args:
-        rows: One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
-            `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the
-            task cannot tell).
-    Returns: the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
+    `rows` has one row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
+    `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the task
+    cannot tell).
     """
     figures = {
         "evaluations/format_rate": _rate(rows, rows["has_form"]),
@@ -44,10 +42,9 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
 
 def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
     """
-    Compute the figures of automatic labels.
+    Compute `labels/coverage` and `labels/precision` of automatic labels.
 
-    Args:
-        labels: Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
+    `labels` are proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]

@@ -15,14 +15,10 @@ class FigureKind:
     """
     A figure of a round, or several that differ in a part of their keys only.
 
-    Args:
-        key: Key in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
-            brackets may be missing, e.g. `verifier_auc[/{environment}]`.
-        heading: Heading of its column in tables, with the same names in braces.
-        meaning: What it is, without a full stop.
-        higher_is_better: `None` if neither is better.
-        digits: Digits after the point.
-        has_base: Whether the base prover has it too, under `base_` and the key.
+    `key` is that in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
+    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` is a key
+    of `GROUPS`, and `meaning` has no full stop. `higher_is_better` is `None` if neither is better, `digits` counts
+    those after the point, and `has_base` says whether the base prover has the figure too, under `base_` and the key.
     """
 
     key: str
@@ -43,12 +39,7 @@ class FigureKind:
         return re.compile(f"(?:base_)?{text}" if self.has_base else text)
 
     def heading_of(self, key: str, *, names_role: bool = True) -> str:
-        """
-        Return the heading of a key.
-
-        Args:
-            names_role: Whether the heading names the role; not in a table whose rows are roles.
-        """
+        """Return the heading of a key of this kind, without the role in a table whose rows are roles."""
         match = self.pattern.fullmatch(key)
         assert match is not None
         parts = {name: (text or "").replace("_", " ") for name, text in match.groupdict().items()}
@@ -253,7 +244,7 @@ CATALOGUE = (
 
 
 def find_kind(key: str) -> FigureKind:
-    """Return the catalogue's entry of a key after `round/`. Raises `ValueError` if the catalogue has none."""
+    """Return the catalogue's entry of a key after `round/`; a `ValueError` if it has none."""
     found = next((kind for kind in CATALOGUE if kind.pattern.fullmatch(key)), None)
     if found is None:
         raise ValueError(f"The catalogue of figures has no entry for `{key}`.")

@@ -19,13 +19,11 @@ Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
 @dataclass(frozen=True)
 class ComparedFigure:
     """
-    A figure of two rounds, with their difference.
+    A figure of two rounds, with their difference: ours minus theirs.
 
-    Args:
-        name: Key of the figure for [`~pvg_hf.run.read.RoundData.figure`].
-        difference: Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that
-            of the share accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`].
-        num_shared: Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
+    The difference is paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that of the share
+    accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`]. `num_shared` problems are on
+    both sides; if it is 0, the interval is that of two unrelated samples.
     """
 
     name: str
@@ -37,8 +35,9 @@ class ComparedFigure:
 
 def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
     """
-    Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own
-    scale.
+    Compare the rates of two evaluated rounds on their test solutions; a figure that one of them lacks is omitted.
+
+    Scores are not compared, since each verifier has its own scale.
     """
     return [
         _compare(name, ours, theirs, trials)

@@ -41,11 +41,7 @@ def is_valid_mistake(rows: pd.DataFrame) -> pd.Series:
 
 
 def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    """
-    Compute figures of one role's solutions.
-
-    Returns: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
-    """
+    """Compute outcomes, accuracies and mean scores (of [`scored_rows`]) of solutions that are all of one role."""
     ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
     figures = {
@@ -69,7 +65,9 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
 
 
 def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the helpful correct solutions, which completeness is about, and the sneaky incorrect ones, which soundness is about."""
+    """
+    Return the helpful correct solutions, which completeness is about, and the sneaky incorrect ones, for soundness.
+    """
     right, wrong = scored_rows(helpful), scored_rows(sneaky)
     return right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
 
@@ -78,11 +76,9 @@ def game_figures(
     helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    Compute the verifier's decisions on both roles at an acceptance threshold (completeness and soundness).
+    Compute `completeness`, `soundness`, `exploit_rate` and `score_gap`: the verifier's decisions on both roles.
 
-    Args:
-        helpful, sneaky: The scored solutions of each role; only [`scored_rows`] rows count.
-        threshold: A solution is accepted if its score is strictly above it.
+    Only [`scored_rows`] of each role count. A solution is accepted if its score is strictly above `threshold`.
     """
     right, wrong = game_sides(helpful, sneaky)
     return {
@@ -102,9 +98,9 @@ def game_figures(
 
 def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Compute diversity figures of one role's texts. Compare distinct shares only for equally many solutions per problem.
+    Compute `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the texts of one role.
 
-    Returns: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
+    Compare distinct shares only for equally many solutions per problem.
     """
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
@@ -140,12 +136,10 @@ def has_flaws(rows: pd.DataFrame) -> bool:
 
 def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Tabulate the first flaws by role.
+    Tabulate the first flaws of solutions (`first_flaw_kind`, null without a flaw) by role.
 
-    Args:
-        rows: Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
-    Returns: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions; one row
-        for every role and every kind that occurs in `rows`, most frequent kinds first.
+    One row for every role and every kind that occurs, most frequent kinds first: `role`, `kind`, `count`, and `share`
+    with `low` and `high` among the role's `n` flawed solutions.
     """
     flawed = rows[rows["first_flaw_kind"].notna()]
     table = []
@@ -159,11 +153,7 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     """
-    Compute the step validity of one role's solutions, and how much they leave implicit.
-
-    Args:
-        rows: Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
-    Returns: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
+    Compute `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of one role's solutions.
     """
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step

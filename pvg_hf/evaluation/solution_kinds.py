@@ -16,11 +16,9 @@ from pvg_hf.run.read import RunData
 @dataclass(frozen=True)
 class ShownText:
     """
-    A solution of a kind, as pages show it.
+    A solution of a kind, as pages show it: `text` replaces its plain lines, `reference` is the problem's.
 
-    Args:
-        reveals_nothing: Whether the text may be shown while the verdict is hidden.
-        verdict, details: The verdict in words, and what is known about the solution.
+    `reveals_nothing` says whether the text may be shown while the verdict is hidden.
     """
 
     text: Markup
@@ -49,9 +47,8 @@ class SolutionKind(Protocol):
         """
         Prepare a solution for a page; `None` if it is shown as plain text.
 
-        Args:
-            row: A row of the pool, with the problem's `reference`.
-            honest: Answers of correct solutions to the same problem by the helpful role.
+        `row` is a row of the pool with the problem's `reference`; `honest` are the answers of correct solutions to the
+        same problem by the helpful role.
         """
         ...
 

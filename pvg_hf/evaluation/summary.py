@@ -57,24 +57,32 @@ def evaluate_round(
     num_resamples: int,
 ) -> dict[str, Figure]:
     """
-    Compute the figures of a round.
+    Compute the figures of a round, with keys such as `round/accuracy/helpful` or `round/verifier_auc/base` (see the
+    catalogue).
+
+    Figures of the base prover begin with `round/base_`. A figure without data is empty.
 
     Args:
-        test_rows: Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in
-            both roles (`round_index` -1), all scored by this round's verifier.
-        heldout_rows: Solutions to the held-out problems of the verifier, scored by this round's verifier, with their
-            `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of
-            pairs).
-        threshold: A solution is accepted if its score is strictly above it (see
-            [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
-        best_helpful_rows: Test solutions of this round's best helpful checkpoint, if the helpful role was trained.
-        best_of_n: Sizes of the balanced best-of-n, even.
-        same_answer: Whether two answers are the same, according to the task.
-        seed, num_resamples: Settings of the bootstraps over problems; each figure's seed derives from its name.
-    Returns: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`; the functions that compute them
-        explain them. Figures of the base prover begin with `round/base_`. A figure without data is empty.
-    Raises `ValueError` if a column is missing, or the test rows contain more than one round in addition to the base
-        prover's.
+        test_rows (`pd.DataFrame`):
+            Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
+            roles (`round_index` -1), all scored by this round's verifier.
+        heldout_rows (`pd.DataFrame`):
+            Solutions to the held-out problems of the verifier, scored by this round's verifier, with their
+            `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs).
+        threshold (`float`):
+            A solution is accepted if its score is strictly above it
+            (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
+        best_helpful_rows (`pd.DataFrame`, *optional*):
+            Test solutions of this round's best helpful checkpoint, if the helpful role was trained.
+        best_of_n (`Sequence[int]`):
+            Sizes of the balanced best-of-n, even.
+        same_answer (`Callable`, *optional*):
+            Whether two answers are the same, according to the task.
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstraps over problems; each figure's seed derives from its name.
+
+    Raises:
+        ValueError: if a column is missing, or the test rows contain two rounds in addition to the base prover's.
     """
     _check(test_rows, heldout_rows)
     draws = {"seed": seed, "num_resamples": num_resamples}
@@ -106,14 +114,12 @@ def evaluate_round(
 
 def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Return a table with one row per test problem.
+    Return a table with one row per test problem, from the `test_rows` of [`evaluate_round`].
 
-    Args:
-        test_rows: As in [`evaluate_round`].
-    Returns: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
-        `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
-        `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
-        them is missing). Registered kinds of solutions add columns.
+    Its columns are `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
+    `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and `fooled`:
+    whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of them is missing).
+    Registered kinds of solutions add columns.
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -166,10 +172,8 @@ def _changes(
     current: pd.DataFrame, best_helpful: pd.DataFrame | None, base: pd.DataFrame, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    Return this round's figures minus the base prover's in the same role, paired by problem, with the same verifier.
-
-    They are the accuracies (also that of the kept helpful checkpoint), the shares of valid sneaky mistakes and their
-    scores.
+    Return this round's accuracies and sneaky changes minus the base prover's, paired by problem, with the same
+    verifier.
     """
     sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
@@ -233,7 +237,6 @@ def _author_figures(rows: pd.DataFrame, *, seed: int) -> dict[str, Figure]:
 
 
 def _correct_in_same_problems(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the correct solutions among `rows` to those problems for which `part` has an incorrect one."""
     problem_ids = part.loc[~part["correct"].astype(bool), "problem_id"]
     return rows[rows["correct"].astype(bool) & rows["problem_id"].isin(problem_ids)]
 

@@ -29,11 +29,12 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     """
     Return the acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
 
-    Args:
-        scores: shape `(n,)`. Verifier scores. A solution is accepted if its score is strictly above the threshold.
-        correct: shape `(n,)`. Correctness, free of label noise.
-    Returns: the midpoint between two adjacent scores; the lowest of several that are equally good.
-    Raises `ValueError` if all solutions are correct, all are incorrect, or all scores are equal.
+    Scores and correctness (free of label noise) have the shape `(n,)`. A solution is accepted if its score is strictly
+    above the threshold, which is the midpoint between two adjacent scores; the lowest of several that are equally
+    good.
+
+    Raises:
+        ValueError: if all solutions are correct, all are incorrect, or all scores are equal.
     """
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     values, codes = np.unique(scores, return_inverse=True)
@@ -56,9 +57,9 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     Whether each solution is accepted at a threshold that was chosen without its problem.
 
     The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into
-    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
-
-    Returns: nullable booleans with the index of `rows`; null if the other half allows no threshold.
+    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one. `rows` have
+    `problem_id`, `score` (finite) and `correct`; the result holds nullable booleans, null if the other half allows no
+    threshold.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
@@ -79,7 +80,8 @@ def pair_accuracy(rows: pd.DataFrame) -> Figure:
     Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count
     half.
 
-    Returns: `n` is the number of pairs.
+    `rows` have `problem_id`, `score` and `correct`; every pair of each problem counts once, and `n` is the number of
+    pairs.
     """
     counts = [_count_pairs(group) for _, group in rows.groupby("problem_id", sort=False)]
     wins, pairs = np.array(counts, dtype=float).reshape(-1, 2).T
@@ -91,9 +93,8 @@ def roc_auc(rows: pd.DataFrame) -> Figure:
     P(a correct solution scores higher than an incorrect one, of any problems); ties count half.
 
     The interval is Wilson's for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance over problems
-    (Obuchowski 1997). A solution contributes the share of the other class that it outscores.
-
-    Returns: `n` is the number of solutions; there is no value if a class is missing.
+    (Obuchowski 1997). A solution contributes the share of the other class that it outscores. `rows` have `problem_id`,
+    `score` and `correct`; `n` is their number, and there is no value if a class is missing.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     problem_ids, num_correct = rows["problem_id"].to_numpy(), correct.sum()
@@ -117,13 +118,11 @@ def quality_figures(
     rows: pd.DataFrame, *, compared: pd.DataFrame | None = None, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    Compute a verifier's figures on scored solutions.
+    Compute the figures of the catalogue that begin with `verifier_`, without this prefix.
 
-    Args:
-        rows: Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`];
-            figures that use it ignore rows where it is null).
-        compared: Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in
-            `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
+    `rows` have `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures that
+    use it ignore rows where it is null). `compared` are correct solutions, with the same columns, to compare with the
+    incorrect ones of `rows` in `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]

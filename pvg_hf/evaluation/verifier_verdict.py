@@ -30,9 +30,8 @@ class Statement:
     """
     A finding, in words.
 
-    Args:
-        mark: `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheets.
-        links: Links of the report shown before the text: their words, and the id of the section that explains them.
+    `mark` is `good`, `bad`, `open` (not clearly different from chance) or `plain`; it is a class of the style sheets.
+    `links` of the report are shown before the text: their words, and the id of the section that explains them.
     """
 
     mark: str
@@ -48,8 +47,8 @@ class Statement:
 
 def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
     """
-    State what the last verifier is worth: against its own prover, less than an earlier one, and compared with the round
-    before and the first round.
+    State the value of the last of the evaluated rounds' verifiers: against its own prover, where it fell below an
+    earlier one, and compared with the round before and the first round.
     """
     if not rounds:
         return []
@@ -116,10 +115,9 @@ def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> 
     """
     Compare the verifiers of two rounds on each pool that both have judged, the worst one first.
 
-    The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it and no
-    other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it.
-
-    Returns: one, whose mark is that of the worst pool; none if both have judged no other pool.
+    The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it
+    and no other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it. The
+    mark is that of the worst pool; there is no statement if both have judged no other pool.
     """
     names = {data.round_index: f"prover {data.round_index}" for data in rounds}
     names |= {index: f"prover {index} (trained against verifier {index})" for index in (earlier, later)}
@@ -160,9 +158,8 @@ def _accepted(rounds: Sequence[RoundData], verifier: int, pool: int, name: str =
 
 def _change(rounds: Sequence[RoundData], later: int, earlier: int, pool: int) -> Figure:
     """
-    Share that the later verifier accepts less that of the earlier one.
-
-    It is paired by problem if the earlier one is the pool's own, and otherwise [`difference_of_ends`].
+    Share that the later verifier accepts less that of the earlier one, paired by problem if the earlier one is the
+    pool's own.
     """
     ours, theirs = (_accepted(rounds, verifier, pool) for verifier in (later, earlier))
     paired = _accepted(rounds, later, pool, "accepted_change")

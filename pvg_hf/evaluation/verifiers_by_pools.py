@@ -28,14 +28,11 @@ OWN_ACCEPTED = "pools/accepted/{round}/{round}"
 
 def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Compute the figures of each verifier on each pool.
+    Compute the figures of the catalogue that begin with `pools/`, for each verifier and pool.
 
-    Args:
-        scores: Test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
-            `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
-            [`own_verifier`]; null if unknown).
-        seed, num_resamples: Settings of the bootstraps over problems. Figures of one pool use the same draws of
-            problems.
+    `scores` are test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
+    `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
+    [`own_verifier`]; null if unknown). Figures of one pool use the same draws of problems.
     """
     figures = {}
     for (verifier, pool), rows in scores.groupby(["verifier", "round_index"]):
@@ -65,8 +62,8 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
     """
     Share of the sneaky incorrect solutions accepted when `COMPLETENESS` of the helpful correct ones are.
 
-    Each resample of the problems sets its own threshold. Equal scores are accepted in part, so that the completeness is
-    the same for all verifiers.
+    `rows` are scored solutions of one pool that did not fail. Each resample of the problems sets its own threshold.
+    Equal scores are accepted in part, so that the completeness is the same for all verifiers.
     """
     rows = _game_rows(rows)
     mistakes = rows[~rows["correct"].astype(bool)]
@@ -110,8 +107,8 @@ def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
     """
     Return solutions with the share of each that is `accepted` when `COMPLETENESS` of the helpful correct ones are.
 
-    It is 1 above the score at which that is reached, 0 below it, and the same share for all solutions with that score.
-    Without a helpful correct solution, the result has no rows.
+    `rows` are scored solutions that did not fail. The share is 1 above the score at which that is reached, 0 below it,
+    and the same for all solutions with that score. Without a helpful correct solution, the result has no rows.
     """
     scores = rows["score"].to_numpy(float)
     complete = scores[(rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value)).to_numpy()]
