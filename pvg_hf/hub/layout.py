@@ -45,9 +45,7 @@ class RunRepos:
     """
     Names of a run's repositories: its two players, its solutions, and the base weights of adapters.
 
-    Args:
-        run: Prefix of the repository names.
-    Raises `ValueError` if the resulting names are not valid on the Hub.
+    They begin with `run`. A `ValueError` if a name is not valid on the Hub.
     """
 
     namespace: str
@@ -78,7 +76,7 @@ class RunRepos:
 
     @classmethod
     def parse(cls, text: str) -> "RunRepos":
-        """Parse `NAMESPACE/RUN`."""
+        """Parse `NAMESPACE/RUN`; a `ValueError` if `text` has another form."""
         namespace, slash, run = text.partition("/")
         if not slash or not namespace or not run or "/" in run:
             raise ValueError(f"A run on the Hub is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got {text!r}.")
@@ -194,12 +192,10 @@ def place_of_player(
     player: str, path: str, round_index: int, *, has_own_base: bool, is_separate: bool = False
 ) -> str | None:
     """
-    Path in the run's folder of a file of a player's repository.
+    Path in the run's folder of a file of a player's repository, at a round; `None` if it is not pulled.
 
-    Args:
-        has_own_base: Whether the run made the player's first weights itself.
-        is_separate: Whether each role has a separate folder. The files at the root are then a copy of the helpful
-            role's.
+    `has_own_base` says whether the run made the player's first weights itself, `is_separate` whether each role has a
+    separate folder. The files at the root are then a copy of the helpful role's.
     """
     if not _MODELS[player].fullmatch(path):
         return None

@@ -32,7 +32,10 @@ Files = dict[str, Source]
 
 @dataclass(frozen=True)
 class Publication:
-    """A round of a run's folder, with the repositories that it is published in."""
+    """
+    A round of a run's folder, with the run's recipe, the repositories that it is published in, and the licence that
+    cards state.
+    """
 
     folder: RunFolder
     round_index: int
@@ -82,7 +85,6 @@ class Publication:
 
     @property
     def is_separate(self) -> bool:
-        """Whether the prover has a folder for each role."""
         return self.recipe.for_round(self.round_index).prover.is_separate
 
     def _player_files(self, player: str) -> dict[str, Path]:
@@ -131,8 +133,9 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     """
     Check that a round of the run in `root` can be published, and return it.
 
-    Raises `DamagedFileError` if a file of a finished phase is damaged.
-    Raises `ValueError` if the round is not finished, or its weights were deleted.
+    Raises:
+        DamagedFileError: if a file of a finished phase is damaged.
+        ValueError: if the round is not finished, or its weights were deleted.
     """
     folder = RunFolder.find(root)
     missing = _unfinished_folders(folder, round_index)

@@ -45,19 +45,10 @@ def download(
     workspace: Path,
 ) -> None:
     """
-    Download files of a repository into a folder.
+    Download files of a repository at a tag into the folder `target`.
 
-    Args:
-        repository ([`Repository`]):
-            The repository.
-        revision (`str`):
-            A tag.
-        target (`Path`):
-            The folder.
-        place_of (`Callable`):
-            Maps a path in the repository to one in the folder, or to `None` if the file is not wanted.
-        workspace (`Path`):
-            Folder for partial downloads, which a later call resumes.
+    `place_of` maps a path in the repository to one in the folder, or to `None` if the file is not wanted. `workspace`
+    holds partial downloads, which a later call resumes.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses, or a file is damaged in every attempt.
@@ -156,7 +147,7 @@ def pull_round(
 
 
 def published_commit(run: str, round_index: int | Literal["latest"] = "latest") -> str:
-    """Commit of the solutions repository that a published round's tag points to."""
+    """Commit of the solutions repository that a published round's tag points to; errors as in [`pull_round`]."""
     return _Source.find(run, round_index).commit
 
 
@@ -168,16 +159,15 @@ def pull_into(
     trusted: Sequence[NamedCode] = (),
 ) -> int:
     """
-    Fill a new run's folder with the last published round, or resume an interrupted download of it.
+    Fill a new run's folder with the last published round, or resume an interrupted download of it; return the round.
 
-    Args:
-        root: The run's folder. It must not hold a run yet.
-        check: Called with the published recipe and the round before anything else is downloaded. It raises
-            `ValueError` for a run that cannot be continued.
-        trusted: Code that the user's own recipe names; it may run without confirmation.
-    Raises `HubError` if the Hub cannot be reached or refuses.
-    Raises `ValueError` if no round is published, the folder holds other files, or `check` refuses; the folder is then
-        unchanged.
+    `check` is called with the published recipe and the round before anything else is downloaded. It raises
+    `ValueError` for a run that cannot be continued. `trusted` is code that the user's own recipe names; it may run
+    without confirmation.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then unchanged.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:

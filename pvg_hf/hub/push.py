@@ -42,8 +42,8 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
     """
     Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories.
 
-    A failed call can simply be repeated, as files that are already there are not sent again. If the newest round is published
-    again, evaluations that were stored since then are added to its solutions, and their tag is moved.
+    A failed call can simply be repeated, as files that are already there are not sent again. If the newest round is
+    published again, evaluations that were stored since then are added to its solutions, and their tag is moved.
 
     Args:
         run_folder (`str` or `Path`):
@@ -79,23 +79,18 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
 
 
 def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi) -> RunRepos:
-    """
-    Names of the repositories of a recipe. The default namespace is the token's owner.
-
-    Raises `HubError` if the token's owner is needed and cannot be found.
-    Raises `ValueError` if a name is invalid.
-    """
+    """Names of the repositories of a recipe. The default namespace is the token's owner."""
     namespace = hub.namespace or ask_hub("The token's owner is asked for", api.whoami)["name"]
     return RunRepos(namespace, hub.run_name or recipe.name)
 
 
 def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
     """
-    Upload to every repository that lacks the tag, then set the tags.
+    Upload to every repository that lacks the tag, then set the tags; that of the solutions last: it marks a complete
+    publication.
 
-    The tag of the solutions is set last: it marks a complete publication.
-
-    Raises `ValueError` if somebody else has set the tag on other content in the meantime.
+    Raises:
+        ValueError: if somebody else has set the tag on other content in the meantime.
     """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
@@ -136,7 +131,8 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     """
     Remove the round's tag if it is on other content, and the tags of later rounds, which depend on that content.
 
-    Raises `ValueError` if there are such tags and `overwrite` is not set.
+    Raises:
+        ValueError: if there are such tags and `overwrite` is not set.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
     later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
@@ -189,11 +185,9 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     """
     Build a repository's derived files, by path.
 
-    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts, and
-    the solutions' the pairs of each round. A base repository only gets a card.
-
-    Args:
-        workspace: An empty folder for the new files; it must exist until they are published.
+    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts,
+    and the solutions' the pairs of each round, which are written to the empty folder `workspace`; it must exist until
+    they are published. A base repository only gets a card.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}

@@ -21,11 +21,9 @@ class ExampleSolution:
     """
     A solution as the report shows it.
 
-    Args:
-        score, percentile: Score by the verifier of the round, and the percentage of the round's test solutions that
-            score lower.
-        is_accepted: Whether the score is above the threshold; `None` before the round is evaluated.
-        special: How a solution of a registered kind, such as a program, is shown instead.
+    `title` has its role and correctness. `percentile` is the percentage of the round's test solutions that score
+    lower. `is_accepted`, whether the score is above the threshold, is `None` before the round is evaluated. `special`
+    is how a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -50,14 +48,11 @@ class Example:
 
 def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
-    Choose the example problems of a round.
+    Choose at most `num_examples` problems of a round.
 
-    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct solution
-    above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
-
-    Args:
-        num_examples: Maximum number of examples. There are fewer if the round has too few problems with a sneaky
-            mistake or with a positive margin.
+    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct
+    solution above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first. There
+    are fewer if the round has too few problems with a sneaky mistake or with a positive margin.
     """
     if data.solutions is None:
         return []
@@ -113,10 +108,8 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
     """
     Split a solution into lines and annotate the line of its first flaw.
 
-    Args:
-        solution: The text. Leading and trailing blank lines do not count as steps.
-        step: Index of the flawed line, from 0; null if no flaw is known.
-        kind: Kind of the flaw, e.g. `wrong_operation`.
+    Leading and trailing blank lines do not count as steps. `step` is the index of the flawed line, from 0, null if no
+    flaw is known; `kind` is e.g. `wrong_operation`.
     """
     lines = [Line(text) for text in solution.strip().split("\n")]
     if step is not None and not pd.isna(step) and int(step) < len(lines):

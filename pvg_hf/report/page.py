@@ -46,16 +46,10 @@ class Image:
 
 def write_report(run_folder: Path) -> Path:
     """
-    Write `report.html` and `plots/*.png` into a run folder. It works after any phase.
+    Write `report.html` and `plots/*.png` into a run folder, and return the page. It works after any phase.
 
-    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped.
-
-    Args:
-        run_folder (`Path`):
-            `runs/NAME`, with at least a `recipe.yaml`.
-
-    Returns:
-        `Path`: the page. The page and each plot are replaced atomically.
+    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped. The page and
+    each plot are replaced atomically.
 
     Raises:
         ValueError: if `run_folder` is not a run folder, or a file in it is damaged.

@@ -50,21 +50,18 @@ class Pilot:
     """
     Solutions of the base prover to a few problems, one in each role.
 
-    Args:
-        rows: The solutions: `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if
-            the task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
+    Each of `rows` has `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if the
+    task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
     """
 
     recipe: Recipe
     rows: list[Row]
 
     def counts(self, role: Role) -> Counter[Outcome]:
-        """Number of a role's solutions by outcome."""
         return Counter(Outcome(row["outcome"]) for row in self.rows if row["role"] == role)
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcomes to list."""
         return list_outcomes(Counter(row["outcome"] for row in self.rows))
 
     def lengths(self, role: Role) -> tuple[float, int]:
@@ -222,11 +219,7 @@ class Pilot:
         return counts[outcome] / max(1, counts.total())
 
     def check(self) -> None:
-        """
-        Check that the game can begin.
-
-        Raises `ValueError` if it cannot work; the message says why and what to change.
-        """
+        """Raise a `ValueError` if the game cannot work, which says why and what to change."""
         stops = self.stops()
         if stops:
             raise ValueError(

@@ -34,7 +34,7 @@ MAX_COLUMNS = 8
 
 @dataclass(frozen=True)
 class TableCell:
-    """A figure in a table."""
+    """A figure in a table, as formatted texts; `interval` and `n` may be empty."""
 
     value: str
     interval: str = ""
@@ -43,12 +43,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Table:
-    """
-    A table with one heading per row and per column.
-
-    Args:
-        terms: Explanations of headings, shown below the table.
-    """
+    """A table with one heading per row and per column; `terms` explains headings and is shown below it."""
 
     headers: list[str]
     rows: list[tuple[str, list[TableCell]]]
@@ -178,11 +173,9 @@ def figures_table(keys: Sequence[str], rows: Iterable[tuple[str, Reader]], *, na
     """
     Return a table of figures with the headings, digits and meanings of the catalogue.
 
-    Columns without any figure, and rows without any, are left out.
-
-    Args:
-        keys: Key of each column, after `round/`.
-        rows: Heading of each row, and what returns its figures by their keys; `None` for one that it does not have.
+    `keys` are those of the columns, after `round/`. Each row has a heading and what returns its figures by their keys,
+    `None` for one that it does not have. Columns without any figure, and rows without any, are left out. `names_role`
+    says whether headings name the role, which ends the keys.
     """
     found = [(heading, [read(key) for key in keys]) for heading, read in rows]
     found = [(heading, figures) for heading, figures in found if any(figure is not None for figure in figures)]
@@ -404,11 +397,7 @@ def pairs_table(run: RunData) -> Table:
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
     """
-    Counts of scoring problems by round and phase.
-
-    Args:
-        name: `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: evaluations without a readable
-            score.
+    Counts of `num_cut` (inputs over the verifier's maximum length) or `num_unreadable` evaluations by round and phase.
     """
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])

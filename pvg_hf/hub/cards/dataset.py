@@ -87,10 +87,8 @@ PAIR_MEANINGS = {
 
 def columns_table(file: Path, known: dict[str, str]) -> str:
     """
-    Markdown table with the name, type and meaning of each column of a Parquet file.
-
-    Args:
-        known: `SOLUTION_MEANINGS` or `PAIR_MEANINGS`; any other column belongs to the task.
+    Markdown table with the name, type and meaning of each column of a Parquet file; those not `known` belong to the
+    task.
     """
     rows = [["Column", "Type", "Meaning"]]
     for field in pq.read_schema(file):
@@ -100,12 +98,7 @@ def columns_table(file: Path, known: dict[str, str]) -> str:
 
 
 def solutions_card(publication: Publication, pairs: Path) -> str:
-    """
-    Write the dataset card of a run's solutions.
-
-    Args:
-        pairs: A file of pairs; the card describes its columns.
-    """
+    """Write the dataset card of a run's solutions; it describes the columns of the file `pairs`, too."""
     repos, license = publication.repos, license_of(publication.recipe, publication.license)
     data = DatasetCardData(
         license=license,

@@ -38,11 +38,8 @@ def plot_pool_matrix(run: RunData) -> Plot | None:
 
 def draw_pools(cells: Cells) -> Canvas:
     """
-    Draw shares of accepted mistakes as a matrix and as lines.
-
-    Args:
-        cells: Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's.
-            All have a value.
+    Draw the share of each pool's sneaky mistakes that each verifier accepts, as a matrix and as lines; all have a
+    value.
     """
     verifiers, pools = _verifiers_and_pools(cells)
     width, height = _matrix_size(verifiers, pools)

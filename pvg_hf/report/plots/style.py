@@ -35,14 +35,7 @@ _LEGEND = {"frameon": False, "fontsize": 9, "handlelength": 3.2}
 
 @dataclass(frozen=True)
 class Plot:
-    """
-    A plot of the report.
-
-    Args:
-        name: Name of its file, `plots/NAME.png`.
-        title, caption: Heading, and a description with the numbers of solutions.
-        terms: Terms used in the plot, each with a one-line definition.
-    """
+    """A plot of the report, saved as `plots/NAME.png`; `terms` are used in it, each with a one-line definition."""
 
     name: str
     title: str
@@ -82,9 +75,7 @@ def draw_figures(axes: Axes, xs: Sequence[float], figures: list[Figure], *, shif
     """
     Draw a line through values with their 95 % intervals; figures without a value are left out.
 
-    Args:
-        xs, figures: Position and figure of each point.
-        shift: Sideways shift of the points, so that the intervals of two lines do not overlap.
+    `shift` moves the points sideways, so that the intervals of two lines do not overlap.
     """
     points = [(x + shift, figure) for x, figure in zip(xs, figures) if figure.value is not None]
     if not points:
