@@ -133,10 +133,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     for kind in find_kinds(current.columns):
         for role in GAME_ROLES:
             table = table.assign(**kind.problem_columns(_role_rows(current, role), role))
-    for cell, role, is_correct in (
-        ("helpful_correct", Role.HELPFUL, True),
-        ("sneaky_incorrect", Role.SNEAKY, False),
-    ):
+    for cell, role, is_correct in (("helpful_correct", Role.HELPFUL, True), ("sneaky_incorrect", Role.SNEAKY, False)):
         rows = scored_rows(_role_rows(current, role))
         scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
         table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()

@@ -38,11 +38,7 @@ UNRELATED = {STAGING, ".lock", PILOT}  # names that may exist in a run's folder 
 
 
 def download(
-    repository: Repository,
-    revision: str,
-    target: Path,
-    place_of: Callable[[str], str | None],
-    workspace: Path,
+    repository: Repository, revision: str, target: Path, place_of: Callable[[str], str | None], workspace: Path
 ) -> None:
     """
     Download files of a repository at a tag into the folder `target`.
@@ -84,11 +80,7 @@ def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace
     # The Hub's client checks only the length of a file, so its hash is checked here.
     file = Path(
         repository.api.hf_hub_download(
-            repository.repo_id,
-            entry.path,
-            repo_type=repository.repo_type,
-            revision=revision,
-            local_dir=workspace,
+            repository.repo_id, entry.path, repo_type=repository.repo_type, revision=revision, local_dir=workspace
         )
     )
     if not is_same(file, entry):
@@ -152,11 +144,7 @@ def published_commit(run: str, round_index: int | Literal["latest"] = "latest") 
 
 
 def pull_into(
-    root: Path,
-    run: str,
-    *,
-    check: Callable[[Recipe, int], None] | None = None,
-    trusted: Sequence[NamedCode] = (),
+    root: Path, run: str, *, check: Callable[[Recipe, int], None] | None = None, trusted: Sequence[NamedCode] = ()
 ) -> int:
     """
     Fill a new run's folder with the last published round, or resume an interrupted download of it; return the round.

@@ -99,11 +99,7 @@ def make_environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "shown": show_text,
-        "preformatted": show_preformatted,
-        "headings": _headings,
-    }
+    environment.filters |= {"shown": show_text, "preformatted": show_preformatted, "headings": _headings}
     return environment
 
 

@@ -36,11 +36,7 @@ _WIDTH = 80
 _LONG_LINE = 320  # characters, of which the middle is left out
 _HEAD, _TAIL = 3, 4  # lines of a long text
 
-_VERBS = {
-    Outcome.TRUNCATED: "are cut",
-    Outcome.NO_ANSWER: "have no answer",
-    Outcome.UNCERTIFIED: "are uncertified",
-}
+_VERBS = {Outcome.TRUNCATED: "are cut", Outcome.NO_ANSWER: "have no answer", Outcome.UNCERTIFIED: "are uncertified"}
 
 _PROGRAM = re.compile(r"```|^(def |import |print\()", re.MULTILINE)
 

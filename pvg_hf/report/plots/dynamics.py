@@ -8,16 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.report.plots.style import (
-    CELL_STYLES,
-    GREY,
-    ROLE_STYLES,
-    Plot,
-    Style,
-    legend_beside,
-    new_canvas,
-    tidy,
-)
+from pvg_hf.report.plots.style import CELL_STYLES, GREY, ROLE_STYLES, Plot, Style, legend_beside, new_canvas, tidy
 from pvg_hf.run.read import RoundData, RunData
 
 HELDOUT = "heldout/accuracy"

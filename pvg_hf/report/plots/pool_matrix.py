@@ -6,14 +6,7 @@ from matplotlib.patches import Rectangle
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.catalogue import explain
-from pvg_hf.report.plots.style import (
-    Plot,
-    draw_figures,
-    legend_beside,
-    new_canvas,
-    round_style,
-    tidy,
-)
+from pvg_hf.report.plots.style import Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
 from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.read import RunData
 

@@ -13,7 +13,7 @@ from pvg_hf.run.read import RunData
 MAX_PANELS = 4
 TERMS = {
     "true and false positive rate": "shares of a prover's correct and incorrect test solutions that a verifier accepts, for every "
-    "threshold; both roles together.",
+    "threshold; both roles together."
 }
 
 

@@ -11,9 +11,7 @@ from pvg_hf.run.read import RunData
 
 NUM_BINS = 24
 HEADROOM = 1.35  # factor on the vertical axis, which leaves space for the legends
-TERMS = {
-    "threshold": "solutions with a higher score count as accepted.",
-}
+TERMS = {"threshold": "solutions with a higher score count as accepted."}
 
 
 def plot_scores(run: RunData) -> Plot | None:
