@@ -94,15 +94,6 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
     return round(float(share), 10)  # the precision of the logarithms of large binomial coefficients
 
 
-def share_with_a_hit(num_hits: int, total: int, num_drawn: int) -> float:
-    """
-    P(at least one hit among `num_drawn` of `total` solutions, drawn without replacement), `1 - C(misses, n) / C(total,
-    n)`.
-    """
-    none = np.exp(_log_choose(total - num_hits, num_drawn) - _log_choose(total, num_drawn))
-    return round(float(1 - none), 10)
-
-
 class _Drawn:
     """Distribution of the highest of `num_drawn` scores that are drawn without replacement from `scores`."""
 

@@ -263,24 +263,3 @@ def explain(keys: Iterable[str], *, names_role: bool = True) -> dict[str, str]:
         kind = find_kind(key)
         headings.setdefault(kind, []).append(kind.heading_of(key, names_role=names_role))
     return {"; ".join(dict.fromkeys(found)): f"{kind.meaning}." for kind, found in headings.items()}
-
-
-def catalogue_markdown() -> str:
-    """Return the catalogue as Markdown, with a table for each group."""
-    lines = []
-    better = {True: "higher", False: "lower", None: ""}
-    for group, title in GROUPS.items():
-        lines += [
-            f"### {title}",
-            "",
-            "| figure, after `round/` | heading | meaning | better |",
-            "| --- | --- | --- | --- |",
-        ]
-        for kind in CATALOGUE:
-            if kind.of == group:
-                key = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.key)
-                heading = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.heading)
-                base = f", `base_{key}`" if kind.has_base else ""
-                lines.append(f"| `{key}`{base} | {heading} | {kind.meaning} | {better[kind.higher_is_better]} |")
-        lines.append("")
-    return "\n".join(lines)

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -194,15 +194,15 @@ def round_reader(data: RoundData, *, prefix: str = "", suffix: str = "", role: s
     return lambda key: data.figures.get(prefix + key.format(round=round_name(data.round_index), role=role) + suffix)
 
 
+def rounds_figures(run: RunData, *, keys: Sequence[str]) -> Table:
+    """Return a table of figures with one row per evaluated round that has any."""
+    return figures_table(keys, _by_round(run))
+
+
 def rounds_table(run: RunData) -> Table:
     """Main figures: one row for the base prover, and one per evaluated round."""
     base = [("base prover", round_reader(data, prefix="base_")) for data in run.evaluated[:1]]
     return figures_table(MAIN, [*base, *_by_round(run)])
-
-
-def roc_table(run: RunData) -> Table:
-    """Figures of each verifier's ROC curve on its own prover's test solutions, one row per round."""
-    return figures_table(ROC, _by_round(run))
 
 
 def answers_table(run: RunData) -> Table:
@@ -212,12 +212,7 @@ def answers_table(run: RunData) -> Table:
         {key.removeprefix(prefix) for data in run.evaluated for key in data.figures if key.startswith(prefix)}
     )
     pairs = [(f"{prefix}{level}", f"answers/accuracy_{level}") for level in levels]
-    return figures_table([*ANSWERS, *(key for pair in pairs for key in pair)], _by_round(run))
-
-
-def written_table(run: RunData) -> Table:
-    """Quality of the evaluations that verifiers wrote, one row per round in which a generative verifier wrote any."""
-    return figures_table(WRITTEN, _by_round(run))
+    return rounds_figures(run, keys=[*ANSWERS, *(key for pair in pairs for key in pair)])
 
 
 def confusion_table(run: RunData) -> Table:
@@ -239,20 +234,19 @@ def roles_table(run: RunData) -> Table:
     marks_flaws = any(f"accepted_role/{Role.HELPFUL}/{BY_FLAWS[0]}" in data.figures for data in run.evaluated)
     kinds = BY_FLAWS if marks_flaws else BY_ANSWER
     keys = [f"accepted_role/{role}/{kind}" for kind in kinds for role in GAME_ROLES]
-    return figures_table(keys, _by_round(run))
+    return rounds_figures(run, keys=keys)
 
 
 def new_texts_table(run: RunData) -> Table:
     """Shares of texts that no earlier prover wrote, and of pair slots that stayed empty, one row per round."""
-    table = figures_table(NEW_TEXTS, _by_round(run))
+    table = rounds_figures(run, keys=NEW_TEXTS)
     if not table.rows:
         return table
     rounds = [data for data in run.evaluated if NEW_TEXTS[0] in data.figures]
     rows = [(name, [*cells, _empty_slots(run, data)]) for (name, cells), data in zip(table.rows, rounds, strict=True)]
     empty = "solutions of training pairs that no source could fill, of all that data.solutions_per_problem asks for."
-    return Table(
-        [*table.headers, "slots left empty"], rows, {**table.terms, "slots left empty": empty}, "What a round adds"
-    )
+    terms = {**table.terms, "slots left empty": empty}
+    return Table([*table.headers, "slots left empty"], rows, terms, "What a round adds")
 
 
 def acceptance_tables(run: RunData) -> list[Table]:
@@ -337,7 +331,7 @@ def sources_table(run: RunData) -> Table:
         "held-out solutions by who wrote them; reference, if any, is the correct side that pairs took from the problems. Pair accuracy, "
         "AUC and Youden J compare a source's incorrect solutions with all correct ones to the same problems, from any source."
     )
-    return Table(table.headers, table.rows, {"rows": of_source, **table.terms})
+    return replace(table, terms={"rows": of_source, **table.terms})
 
 
 def _source(suffix: str) -> str:
@@ -439,9 +433,8 @@ def times_table(run: RunData) -> Table:
     """Duration of each phase, one row per round."""
     seconds = run.phase_seconds()
     phases = list(dict.fromkeys(phase for _, phase in seconds))
-    rounds = sorted({index for index, _ in seconds})
     rows = []
-    for index in rounds:
+    for index in sorted({index for index, _ in seconds}):
         times = [seconds.get((index, phase)) for phase in phases]
         total = sum(time for time in times if time is not None)
         cells = [TableCell(MISSING if time is None else duration(time)) for time in [*times, total]]
@@ -612,21 +605,20 @@ def _rate(one: dict[str, Any] | None) -> TableCell:
     if one is None:
         return TableCell(MISSING)
     cell = _share(one)
-    return TableCell(f"{cell.value} (set to {one['configured']:g})", cell.interval, cell.n)
+    return replace(cell, value=f"{cell.value} (set to {one['configured']:g})")
 
 
 def _share(figure: dict[str, Any]) -> TableCell:
-    interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
-    return TableCell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")
+    return figure_cell(Figure(figure["value"], figure["low"], figure["high"], figure["n"]), 4)
 
 
 TABLES: dict[str, Callable[[RunData], Table]] = {
     "rounds": rounds_table,
-    "roc": roc_table,
+    "roc": partial(rounds_figures, keys=ROC),
     "answers": answers_table,
     "sources": sources_table,
     "roles": roles_table,
-    "written": written_table,
+    "written": partial(rounds_figures, keys=WRITTEN),
     "confusion": confusion_table,
     "pairs": pairs_table,
     "new_texts": new_texts_table,

@@ -17,11 +17,10 @@ from pvg_hf.hub.cards.facts import (
     describe_sandbox,
     describe_versions,
     eval_results,
+    figures_markdown,
     findings_markdown,
     hub_base,
     license_of,
-    rounds_markdown,
-    terms_markdown,
     training_table,
 )
 from pvg_hf.hub.layout import BASES
@@ -40,6 +39,7 @@ def player_card(publication: Publication, player: str) -> str:
     template, pipeline = (kind.card, kind.pipeline) if player == "verifier" else PROVER_CARD
     base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
     results = publication.results(player)
+    table, terms = figures_markdown(figures, player)
     data = ModelCardData(
         model_name=f"{repos.run}-{player}",
         license=license_of(recipe, publication.license),
@@ -71,8 +71,8 @@ def player_card(publication: Publication, player: str) -> str:
         has_best_helpful=any("best-helpful/" in path for path in results),
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
-        table=rounds_markdown(figures, player),
-        terms=terms_markdown(player),
+        table=table,
+        terms=terms,
         findings=findings_markdown(figures),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
