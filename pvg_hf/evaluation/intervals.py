@@ -195,13 +195,7 @@ def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num
     if not len(numbers):
         return EMPTY
     sums, sizes = sums_by_problem(numbers, problem_ids)
-    return _bootstrap(
-        lambda counts: (counts @ sums) / (counts @ sizes),
-        n=len(numbers),
-        num_problems=len(sums),
-        seed=seed,
-        num_resamples=num_resamples,
-    )
+    return _bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), len(numbers), len(sums), seed, num_resamples)
 
 
 def difference(
@@ -227,10 +221,10 @@ def difference(
     (sums, sizes), (other_sums, other_sizes) = sides
     figure = _bootstrap(
         lambda counts: divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes),
-        n=len(sums),
-        num_problems=len(sums),
-        seed=seed,
-        num_resamples=num_resamples,
+        len(sums),
+        len(sums),
+        seed,
+        num_resamples,
     )
     has_spread = min((sizes > 0).sum(), (other_sizes > 0).sum()) > 1
     return figure if has_spread else Figure(figure.value, None, None, figure.n)
@@ -246,13 +240,7 @@ def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: i
     codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
     if not len(codes):
         return EMPTY
-    return _bootstrap(
-        lambda counts: statistic(counts[:, codes]),
-        n=len(codes),
-        num_problems=len(problems),
-        seed=seed,
-        num_resamples=num_resamples,
-    )
+    return _bootstrap(lambda counts: statistic(counts[:, codes]), len(codes), len(problems), seed, num_resamples)
 
 
 def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
@@ -260,7 +248,7 @@ def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
     return np.divide(tops, bottoms, out=np.full(np.shape(bottoms), np.nan), where=np.asarray(bottoms) > 0)
 
 
-def _bootstrap(statistic: Statistic, *, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
+def _bootstrap(statistic: Statistic, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
     """Bootstrap a statistic that maps counts, `(num_resamples, num_problems)`, to values, `(num_resamples,)`."""
     value = float(statistic(np.ones((1, num_problems)))[0])
     if np.isnan(value):

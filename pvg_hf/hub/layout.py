@@ -144,7 +144,8 @@ _DERIVED = re.compile(
 def is_record(path: str, round_index: int) -> bool:
     """Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or earlier."""
     found = next((match for pattern in _RECORDS if (match := pattern.fullmatch(path))), None)
-    return found is not None and _is_in(found.groupdict().get("round"), round_index)
+    name = found and found.groupdict().get("round")
+    return found is not None and (name is None or int(name.removeprefix("round-")) <= round_index)
 
 
 def is_ours(kind: str, path: str) -> bool:
@@ -205,10 +206,6 @@ def place_of_player(
     if folder != BASE_FOLDER:
         return f"{player}/{round_name(round_index)}/{path}"
     return f"models/{player}/{rest}" if has_own_base else None
-
-
-def _is_in(name: str | None, round_index: int) -> bool:
-    return name is None or int(name.removeprefix("round-")) <= round_index
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

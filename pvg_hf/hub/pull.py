@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import HfApi, RepoFile
-from tqdm.auto import tqdm
+from tqdm.contrib.concurrent import thread_map
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
@@ -64,16 +63,8 @@ def download(
         file.parent.mkdir(parents=True, exist_ok=True)
         os.replace(came, file)  # only checked files reach the folder, each in one step
 
-    with ThreadPoolExecutor(NUM_THREADS) as threads:
-        for _ in tqdm(
-            threads.map(get, places),
-            total=len(places),
-            desc=f"{repository.repo_id} {revision}",
-            unit="file",
-            disable=not sys.stderr.isatty(),
-            leave=False,
-        ):
-            pass
+    shown = {"desc": f"{repository.repo_id} {revision}", "unit": "file", "disable": not sys.stderr.isatty()}
+    thread_map(get, places, max_workers=NUM_THREADS, leave=False, **shown)
 
 
 def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:

@@ -18,13 +18,12 @@ from pvg_hf.core.registrations import registered
 from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.report.escaping import show_preformatted, show_text
-from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples, sample_evaluations
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS
 from pvg_hf.report.plots.style import Plot
 from pvg_hf.report.statements import describe_progress, write_verdict
 from pvg_hf.report.tables import TABLES, acceptance_tables, count_noun, judgement_tables, pilot_table, pools_tables
-from pvg_hf.report.written_evaluations import sample_evaluations
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 

@@ -17,7 +17,7 @@ from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.evaluation.analysis_quality import confusion_columns
-from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
+from pvg_hf.evaluation.catalogue import CATALOGUE, explain, find_kind, heading_of
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
@@ -93,17 +93,13 @@ ROC = (
     "test_monitor_recall_at_0.01",
 )
 
-ANSWERS = ("answers/first", "answers/majority", "answers/weighted", "answers/best", "answers/gain")
+_ENVIRONMENT = "[/{environment}]"
+SOURCES = tuple(kind.key.removesuffix(_ENVIRONMENT) for kind in CATALOGUE if kind.key.endswith(_ENVIRONMENT))
+"""Figures by source of the solutions, which ends the key."""
 
-# By source of the solutions, which ends the key.
-SOURCES = (
-    "verifier_pair_accuracy",
-    "verifier_auc",
-    "verifier_accuracy",
-    "verifier_tpr",
-    "verifier_fpr",
-    "verifier_youden_j",
-    "verifier_calibration_error",
+ANSWERS, WRITTEN = (
+    tuple(kind.key for kind in CATALOGUE if kind.of == group and "{" not in kind.key)
+    for group in ("answers", "evaluations")
 )
 
 DIVERSITY = (
@@ -122,15 +118,6 @@ DIVERSITY = (
 )
 
 NEW_TEXTS = tuple(f"new_texts/{role}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect"))
-
-WRITTEN = (
-    "evaluations/format_rate",
-    "evaluations/accuracy",
-    "evaluations/false_positive_rate",
-    "evaluations/hallucinated",
-    "labels/coverage",
-    "labels/precision",
-)
 
 POOL_MEASURES = ("accepted", "accepted_change", "auc", "pair_accuracy")
 
