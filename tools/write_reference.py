@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from pvg_hf.config.fields import MAY_CHANGE, MayChange, default_of, marked_arguments, marked_keys, sections_of
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
-from pvg_hf.evaluation.catalogue import CATALOGUE, GROUPS
+from pvg_hf.evaluation.catalogue import CATALOGUE
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 REPOSITORY = Path(__file__).parent.parent
@@ -38,6 +38,18 @@ _BOUNDS = {
     "exclusiveMaximum": "<",
     "multipleOf": "multiple of",
 }
+
+GROUPS = {
+    "prover": "Figures of the provers, on test problems",
+    "training": "Figures of the prover's training",
+    "decisions": "Figures of the verifier on its own prover's test solutions",
+    "answers": "Figures of the answers that the verifier chooses, on test problems",
+    "heldout": "Figures of the verifier on held-out problems",
+    "pools": "Figures of every verifier on every prover's test solutions",
+    "acceptance": "Figures of what the verifier accepts, at 95 % completeness",
+    "evaluations": "Figures of the evaluations that a verifier writes (`kind: score`)",
+}
+"""Titles of the groups of figures, in the order of the documentation."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ class FigureKind:
     A figure of a round, or several that differ in a part of their keys only.
 
     `key` is that in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
-    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` is a key
-    of `GROUPS`, and `meaning` has no full stop. `higher_is_better` is `None` if neither is better, `digits` counts
+    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` says whom it is about (`prover`, `heldout`, ...), and `meaning` has no full stop. `higher_is_better` is `None` if neither is better, `digits` counts
     those after the point, and `has_base` says whether the base prover has the figure too, under `base_` and the key.
     """
 
@@ -47,18 +46,6 @@ class FigureKind:
             parts["role"] = ""
         return self.heading.format_map(parts).strip()
 
-
-GROUPS = {
-    "prover": "Figures of the provers, on test problems",
-    "training": "Figures of the prover's training",
-    "decisions": "Figures of the verifier on its own prover's test solutions",
-    "answers": "Figures of the answers that the verifier chooses, on test problems",
-    "heldout": "Figures of the verifier on held-out problems",
-    "pools": "Figures of every verifier on every prover's test solutions",
-    "acceptance": "Figures of what the verifier accepts, at 95 % completeness",
-    "evaluations": "Figures of the evaluations that a verifier writes (`kind: score`)",
-}
-"""Whom figures are about, in the order of the documentation."""
 
 # fmt: off
 CATALOGUE = (

@@ -219,13 +219,11 @@ def difference(
     if sides is None:
         return EMPTY
     (sums, sizes), (other_sums, other_sizes) = sides
-    figure = _bootstrap(
-        lambda counts: divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes),
-        len(sums),
-        len(sums),
-        seed,
-        num_resamples,
-    )
+
+    def gap(counts: np.ndarray) -> np.ndarray:
+        return divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes)
+
+    figure = _bootstrap(gap, len(sums), len(sums), seed, num_resamples)
     has_spread = min((sizes > 0).sum(), (other_sizes > 0).sum()) > 1
     return figure if has_spread else Figure(figure.value, None, None, figure.n)
 

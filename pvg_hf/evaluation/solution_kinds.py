@@ -29,19 +29,18 @@ class ShownText:
 
 
 class SolutionKind(Protocol):
-    """A kind of solutions, recognised by the columns of their rows."""
+    """A kind of solutions, recognised by the columns of their rows, whose meanings dataset cards state."""
+
+    column_meanings: Mapping[str, str]
 
     def covers(self, columns: Iterable[str]) -> bool:
         """Whether rows with these columns hold solutions of this kind."""
-        ...
 
     def figures(self, rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
         """Compute figures of one role's solutions; keys as in [`~pvg_hf.evaluation.summary.evaluate_round`]."""
-        ...
 
     def problem_columns(self, rows: pd.DataFrame, role: Role) -> dict[str, pd.Series]:
         """Return a role's further columns of the table of problems, indexed by problem."""
-        ...
 
     def show(self, row: Mapping[str, Any], honest: Iterable[str]) -> ShownText | None:
         """
@@ -50,11 +49,9 @@ class SolutionKind(Protocol):
         `row` is a row of the pool with the problem's `reference`; `honest` are the answers of correct solutions to the
         same problem by the helpful role.
         """
-        ...
 
     def report_section(self, run: RunData) -> Markup:
         """Render the kind's part of the report; empty for a run without such solutions."""
-        ...
 
 
 def find_kinds(columns: Iterable[str]) -> list[SolutionKind]:

@@ -64,23 +64,17 @@ def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
 def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -> Statement:
     last = rounds[-1]
     pairs, accepted = last.figure("test_pair_accuracy"), last.figure(OWN_ACCEPTED)
-    (pairs_mark, pairs_words), (mark, words) = (
-        _beats_chance(pairs, 0.5),
-        _beats_chance(accepted, COMPLETENESS, sign=-1),
-    )
+    pairs_mark, pairs_words = _beats_chance(pairs, 0.5)
+    mark, words = _beats_chance(accepted, COMPLETENESS, sign=-1)
     others = [(index, _accepted(rounds, index, last.round_index)) for index in earlier]
     shown = [f"{percent(figure)} (verifier {index})" for index, figure in others if figure.value is not None]
-    known = (
-        f" Earlier verifiers, which this prover was not trained against, accept {' and '.join(shown)}."
-        if shown
-        else ""
-    )
+    known = " Earlier verifiers, which this prover was not trained against, accept {}.".format(" and ".join(shown))
     return Statement(
         next(found for found in ("bad", "open", "plain") if found in (pairs_mark, mark)),
         f"Verifier {last.round_index} on its own prover",
         f"it orders {percent(pairs)} of the pairs of a correct and an incorrect solution rightly (by chance 50 %): {pairs_words}. Where "
         f"it accepts 95 % of the helpful correct solutions, it accepts {percent(accepted)} of the sneaky mistakes (by chance 95 %): "
-        f"{words}.{known}",
+        f"{words}.{known if shown else ''}",
     )
 
 

@@ -64,7 +64,8 @@ class Publication:
             return {**records, **{path: published_judgement(file.read_bytes()) for path, file in judgements.items()}}
         if kind not in PUBLISHED_PLAYERS:
             return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
-        files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
+        found = player_files(self.folder.rounds(kind)[self.round_index], kind)
+        files = {path: self._published_source(kind, file) for path, file in found.items()}
         base = {} if self.has_base_repo(kind) else self.base_of(kind)
         return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
 
@@ -87,9 +88,6 @@ class Publication:
     def is_separate(self) -> bool:
         return self.recipe.for_round(self.round_index).prover.is_separate
 
-    def _player_files(self, player: str) -> dict[str, Path]:
-        return player_files(self.folder.rounds(player)[self.round_index], player)
-
     def _published_source(self, player: str, file: Path) -> Source:
         if file.name != ADAPTER_CONFIG:
             return file
@@ -102,8 +100,7 @@ class Publication:
 
     def player(self, kind: str) -> PlayerConfig:
         """Section of a player in this round's recipe."""
-        recipe = self.recipe.for_round(self.round_index)
-        return recipe.player(kind)
+        return self.recipe.for_round(self.round_index).player(kind)
 
     def base_of(self, player: str) -> Files:
         """Initial weights of the player that are not on the Hub: the run's own, or packaged ones under adapters."""

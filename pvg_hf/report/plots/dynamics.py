@@ -8,7 +8,17 @@ from matplotlib.ticker import MaxNLocator
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.report.plots.style import CELL_STYLES, GREY, ROLE_STYLES, Plot, Style, legend_beside, new_canvas, tidy
+from pvg_hf.report.plots.style import (
+    CELL_STYLES,
+    GREY,
+    ROLE_STYLES,
+    SHARES,
+    Plot,
+    Style,
+    legend_beside,
+    new_canvas,
+    tidy,
+)
 from pvg_hf.run.read import RoundData, RunData
 
 HELDOUT = "heldout/accuracy"
@@ -61,7 +71,7 @@ def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weights: Mapping[str, float]
         heldout = steps[["step", HELDOUT]].dropna()
         style = {"color": ROLE_STYLES[Role.HELPFUL]["color"], "markerfacecolor": "white", "markersize": 5}
         axes.plot(heldout["step"], heldout[HELDOUT], "D", label="helpful, held-out problems", **style)
-    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylim(SHARES)
     tidy(axes)
 
 

@@ -13,6 +13,7 @@ from pvg_hf.report.plots.style import (
     GREEN,
     GREY,
     ROLE_STYLES,
+    SHARES,
     VERMILLION,
     Plot,
     draw_figures,
@@ -76,10 +77,8 @@ def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> C
 def _finish(axes: Axes, title: str, indices: list[int]) -> None:
     tidy(axes)
     axes.set_title(title, fontsize=11)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("round")
     axes.set_xticks(indices, ["base" if index == BASE_ROUND else str(index) for index in indices])
-    axes.set_xlim(indices[0] - 0.4, indices[-1] + 0.4)
+    axes.set(xlabel="round", xlim=(indices[0] - 0.4, indices[-1] + 0.4), ylim=SHARES)
     legend_under(axes)
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.roc import RocCurves
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.report.plots.style import CELL_STYLES, GREY, Plot, legend_below, new_canvas, round_style, tidy
+from pvg_hf.report.plots.style import CELL_STYLES, GREY, SHARES, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.report.tables import pool_heading
 from pvg_hf.run.read import RunData
 
@@ -105,9 +105,7 @@ def _finish_roc(axes: Axes, pool: int) -> None:
     tidy(axes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
     axes.set_title(pool_heading(pool), fontsize=11)
-    axes.set_xlabel("false positive rate")
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
+    axes.set(xlabel="false positive rate", xlim=SHARES, ylim=SHARES)
 
 
 def _roc_caption(scores: pd.DataFrame, pools: list[int]) -> str:

@@ -15,6 +15,7 @@ from pvg_hf.core.roles import Role
 
 BLUE, SKY, ORANGE, VERMILLION, GREEN, GREY = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#666666"
 DPI = 160
+SHARES = (-0.02, 1.02)  # limits of an axis of shares, on which points at 0 and 1 are whole
 
 Style = dict[str, Any]
 
