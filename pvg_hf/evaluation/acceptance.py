@@ -50,9 +50,7 @@ FORMS = ("explicit", "partly", "implicit")  # how much of its steps a solution l
 
 def form_of(implicit_share: pd.Series) -> pd.Series:
     """
-    Return the form of each solution by the share of its steps' content that it leaves implicit.
-
-    `explicit` is a share of 0, `partly` one below a half, `implicit` the rest; null if the task does not know it.
+    Return `explicit` for an implicit share of 0, `partly` below a half, else `implicit`; null where it is unknown.
     """
     choices: Any = (FORMS, None)  # numpy's stub allows neither texts nor None
     forms = np.select([implicit_share == 0, implicit_share < 0.5, implicit_share >= 0.5], *choices)

@@ -42,9 +42,7 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
 
 def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
     """
-    Compute `labels/coverage` and `labels/precision` of automatic labels.
-
-    `labels` are proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
+    Compute `labels/...` of proofs by `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]

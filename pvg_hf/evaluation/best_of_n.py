@@ -112,11 +112,7 @@ class _Drawn:
         return self.all_below(values, side="right") - self.all_below(values)
 
     def copies(self, value: float) -> np.ndarray:
-        """
-        P(a copies of `value` and nothing higher are drawn), for a = 1, 2, ...
-
-        The distribution is multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
-        """
+        """P(a copies of `value` and nothing higher are drawn), for a = 1, 2, ... (multivariate hypergeometric)."""
         below, upto = (int(np.searchsorted(self.scores, value, side=side)) for side in ("left", "right"))
         copies = np.arange(1, min(upto - below, self.num_drawn) + 1)
         logs = _log_choose(upto - below, copies) + _log_choose(below, self.num_drawn - copies)

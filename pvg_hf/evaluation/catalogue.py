@@ -1,7 +1,5 @@
 """
-The catalogue of figures: key, heading, meaning and digits of every figure of a round, each written once.
-
-The tables of the report, of the app and of the cards, their explanations, and the list in docs/evaluation.md come from it.
+The catalogue of figures, each written once, for the tables of the report, the app and the cards, and for the docs.
 """
 
 import re

@@ -36,11 +36,7 @@ class ComparedFigure:
 
 
 def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
-    """
-    Compare the rates of two evaluated rounds on their test solutions; a figure that one of them lacks is omitted.
-
-    Scores are not compared, since each verifier has its own scale.
-    """
+    """Compare the rates that two evaluated rounds have both; not scores, as each verifier has its own scale."""
     return [
         _compare(name, ours, theirs, trials)
         for name, trials in _TRIALS.items()

@@ -1,8 +1,4 @@
-"""
-Figures of rates, means and other statistics with 95 % intervals, and folds of problems.
-
-Solutions to the same problem are not treated as independent: intervals and folds are over problems.
-"""
+"""Figures with 95 % intervals, and folds; both are over problems, whose solutions are not independent."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -119,10 +115,7 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
 
 
 def independent_problems(sizes: np.ndarray) -> float:
-    """
-    Return Kish's effective number of problems: equally large ones with the same information, if a problem's trials
-    agree.
-    """
+    """Return Kish's number of equally large problems with the same information, if a problem's trials agree."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 

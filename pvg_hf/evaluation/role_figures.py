@@ -32,11 +32,7 @@ def scored_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_valid_mistake(rows: pd.DataFrame) -> pd.Series:
-    """
-    Whether each row's solution is what the sneaky role is asked for: incorrect, and not failed.
-
-    A solution that was truncated or has no answer is a success of neither role.
-    """
+    """Whether each row's solution is what the sneaky role is asked for: incorrect, and not failed."""
     return ~has_failed(rows) & ~rows["correct"].astype(bool)
 
 
@@ -65,9 +61,7 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
 
 
 def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """
-    Return the helpful correct solutions, which completeness is about, and the sneaky incorrect ones, for soundness.
-    """
+    """Return the helpful correct solutions, for completeness, and the sneaky incorrect ones, for soundness."""
     right, wrong = scored_rows(helpful), scored_rows(sneaky)
     return right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
 
@@ -152,9 +146,7 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
-    """
-    Compute `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of one role's solutions.
-    """
+    """Compute `step_validity`, `flawed_correct` and, if known, `implicit_share` of one role's solutions."""
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step
     figures = {

@@ -65,18 +65,12 @@ def choose_answer(
     Choose one of several solutions to a problem by their answers and the verifier's scores; `None` if none can be
     chosen.
 
-    Args:
-        answers (`Sequence[str | None]`), scores (`Sequence[float]`):
-            Final answers of the solutions (`None` for one that cannot be chosen), and the verifier's scores.
-        rule (`str`):
-            `best`: the highest score, which is the confidence. `vote`: the most frequent answer; the confidence is its share of the
-            solutions. `weighted-vote`: the answer with the largest sum of weights; the confidence is their mean over all solutions.
-            Ties go to the answer that was given first (`vote`), to the answer with the highest score (`weighted-vote`) and to the
-            earlier solution (equal scores). With either vote, the highest-scoring solution with the answer is chosen.
-        weigh ([`Calibration`], *optional*):
-            Maps a single solution's score to its weight, for `weighted-vote`.
-        same (`Callable`):
-            Whether two answers are the same.
+    `answers` are final answers, `None` for a solution that cannot be chosen. The rules are `best`: the highest score,
+    which is the confidence; `vote`: the most frequent answer, whose share of the solutions is the confidence; and
+    `weighted-vote`: the answer with the largest sum of weights, which `weigh` maps a single solution's score to; the
+    confidence is their mean over all solutions. Ties go to the answer that was given first (`vote`), to the answer
+    with the highest score (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the
+    highest-scoring solution with the answer is chosen.
     """
     groups = _group_answers(answers, same)
     if not groups:
@@ -115,10 +109,7 @@ def _group_answers(answers: Sequence[str | None], same: SameAnswer) -> list[list
 
 
 def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: SameAnswer = answers_equal) -> float:
-    """
-    Return the probability that a vote is right if ties are broken at random: the share correct of the most frequent
-    answers.
-    """
+    """Return P(a vote is right) if ties are broken at random: the share correct of the most frequent answers."""
     groups = _group_answers(answers, same)
     most = [group for group in groups if len(group) == max(map(len, groups))]
     return sum(correct[group[0]] for group in most) / len(most) if most else 0.0

@@ -57,29 +57,16 @@ def evaluate_round(
     num_resamples: int,
 ) -> dict[str, Figure]:
     """
-    Compute the figures of a round, with keys such as `round/accuracy/helpful` or `round/verifier_auc/base` (see the
-    catalogue).
+    Compute the figures of a round, by keys such as `round/accuracy/helpful` (see the catalogue); `round/base_` for the
+    base prover.
 
-    Figures of the base prover begin with `round/base_`. A figure without data is empty.
-
-    Args:
-        test_rows (`pd.DataFrame`):
-            Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
-            roles (`round_index` -1), all scored by this round's verifier.
-        heldout_rows (`pd.DataFrame`):
-            Solutions to the held-out problems of the verifier, scored by this round's verifier, with their
-            `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs).
-        threshold (`float`):
-            A solution is accepted if its score is strictly above it
-            (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
-        best_helpful_rows (`pd.DataFrame`, *optional*):
-            Test solutions of this round's best helpful checkpoint, if the helpful role was trained.
-        best_of_n (`Sequence[int]`):
-            Sizes of the balanced best-of-n, even.
-        same_answer (`Callable`, *optional*):
-            Whether two answers are the same, according to the task.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstraps over problems; each figure's seed derives from its name.
+    `test_rows` are test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's
+    in both roles (`round_index` -1). `heldout_rows` are solutions to the verifier's held-out problems, with their
+    `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs). This
+    round's verifier has scored both, and accepts what is strictly above `threshold` (see
+    [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]). `best_helpful_rows` are test solutions of this round's
+    best helpful checkpoint, if the helpful role was trained; `best_of_n` has even sizes. Bootstraps are over problems,
+    and each figure's seed derives from its name. A figure without data is empty.
 
     Raises:
         ValueError: if a column is missing, or the test rows contain two rounds in addition to the base prover's.
@@ -168,10 +155,7 @@ def _best_of_n_figures(
 def _changes(
     current: pd.DataFrame, best_helpful: pd.DataFrame | None, base: pd.DataFrame, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """
-    Return this round's accuracies and sneaky changes minus the base prover's, paired by problem, with the same
-    verifier.
-    """
+    """Return this round's figures minus the base prover's, paired by problem, with the same verifier."""
     sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
     if best_helpful is not None:

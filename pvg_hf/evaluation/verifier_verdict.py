@@ -46,10 +46,7 @@ class Statement:
 
 
 def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
-    """
-    State the value of the last of the evaluated rounds' verifiers: against its own prover, where it fell below an
-    earlier one, and compared with the round before and the first round.
-    """
+    """State the last verifier's value: on its own prover, where it fell, and compared with earlier rounds."""
     if not rounds:
         return []
     earlier = [
@@ -151,10 +148,7 @@ def _accepted(rounds: Sequence[RoundData], verifier: int, pool: int, name: str =
 
 
 def _change(rounds: Sequence[RoundData], later: int, earlier: int, pool: int) -> Figure:
-    """
-    Share that the later verifier accepts less that of the earlier one, paired by problem if the earlier one is the
-    pool's own.
-    """
+    """Share that the later verifier accepts less the earlier one's; paired if the pool is the earlier one's own."""
     ours, theirs = (_accepted(rounds, verifier, pool) for verifier in (later, earlier))
     paired = _accepted(rounds, later, pool, "accepted_change")
     is_paired = own_verifier(pool) == earlier and paired.value is not None

@@ -1,5 +1,5 @@
 """
-Figures of verifiers x pools: the verifier of any round on the test solutions of any round.
+Figures of the verifier of any round on the test solutions of any round.
 
 Comparing each verifier only with the prover that was trained against it hides robustness, since the attacker changes
 with the verifier. On one pool, all verifiers judge the same solutions.
@@ -76,11 +76,7 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
 
 
 def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figure:
-    """
-    Difference of [`accepted_share`] between two verifiers on the same solutions: that of `score` minus `own_score`.
-
-    Both shares are computed on the same resamples of the problems. `n` counts problems.
-    """
+    """[`accepted_share`] by `score` minus that by `own_score`, on the same resamples; `n` counts problems."""
     rows = _game_rows(rows)
     if rows["own_score"].isna().any():
         return EMPTY
@@ -95,11 +91,7 @@ def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Fig
 
 
 def accepted_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """
-    Return the helpful correct and the sneaky incorrect solutions with the share of each that is `accepted`.
-
-    See [`accept_at_completeness`]. The mean over sneaky incorrect solutions is [`accepted_share`].
-    """
+    """Return both sides of the game with the share `accepted` of each; [`accepted_share`] is the mean of mistakes."""
     return _game_rows(accept_at_completeness(rows))
 
 

@@ -18,19 +18,13 @@ _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 
 
 def published_recipe(recipe: Recipe) -> bytes:
-    """
-    Serialize a recipe with each local path replaced by [`~pvg_hf.config.recipe.NOT_PUBLISHED`], and the default
-    `output_dir`.
-    """
+    """Serialize a recipe without local paths (`NOT_PUBLISHED` instead) and with the default `output_dir`."""
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
     return dump_recipe(load_recipe(values)).encode()
 
 
 def published_judgement(judgement: bytes) -> bytes:
-    """
-    Rewrite the result of an evaluation (JSON, see [`~pvg_hf.run.judgements.Judgement`]), so that its settings name no
-    local folder.
-    """
+    """Rewrite the JSON of a [`~pvg_hf.run.judgements.Judgement`], so that its settings name no local folder."""
     values = json.loads(judgement)
     hidden = {
         key: NOT_PUBLISHED
@@ -43,10 +37,7 @@ def published_judgement(judgement: bytes) -> bytes:
 
 
 def is_local_path(text: str, key: str = "") -> bool:
-    """
-    Whether a recipe's value names a file or folder of this machine, rather than a module, a Hub id or a built-in
-    model.
-    """
+    """Whether a recipe's value names a local file or folder, not a module, a Hub id or a built-in model."""
     if text in PACKAGED or "\n" in text or not 0 < len(text) < 4096:
         return False
     if _ROOTED.fullmatch(text) or PureWindowsPath(text).drive:

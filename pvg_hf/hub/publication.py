@@ -32,10 +32,7 @@ Files = dict[str, Source]
 
 @dataclass(frozen=True)
 class Publication:
-    """
-    A round of a run's folder, with the run's recipe, the repositories that it is published in, and the licence that
-    cards state.
-    """
+    """A round of a run's folder, ready to be published; cards state the `license`."""
 
     folder: RunFolder
     round_index: int
@@ -71,9 +68,7 @@ class Publication:
 
     def copies(self, kind: str) -> Files:
         """
-        Copies of the helpful role's files for the root of the prover's repository, if each role has a separate folder.
-
-        With them, `from_pretrained(repo)` without a subfolder works, as the Hub suggests it.
+        Copies of the helpful role's files at the prover's root, so that `from_pretrained(repo)` needs no subfolder.
         """
         if kind != "prover" or not self.is_separate:
             return {}

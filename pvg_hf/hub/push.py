@@ -86,8 +86,7 @@ def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi) -> RunRepos:
 
 def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
     """
-    Upload to every repository that lacks the tag, then set the tags; that of the solutions last: it marks a complete
-    publication.
+    Upload to every repository that lacks the tag, then set the tags, that of the solutions last.
 
     Raises:
         ValueError: if somebody else has set the tag on other content in the meantime.

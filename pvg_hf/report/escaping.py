@@ -27,10 +27,7 @@ _EMOJI = re.compile(
 
 
 def show_text(text: str) -> Markup:
-    """
-    Convert a text to HTML in which nothing is hidden: characters that are invisible or reorder others become code
-    points.
-    """
+    """Convert a text to HTML in which characters that are invisible or reorder others are shown as code points."""
     # Windows line breaks are ordinary text; a lone carriage return is shown as a code point.
     text = text.replace("\r\n", "\n")
     hidden = set(_hidden_places(text))

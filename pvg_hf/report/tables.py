@@ -377,9 +377,7 @@ def pairs_table(run: RunData) -> Table:
 
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
-    """
-    Counts of `num_cut` (inputs over the verifier's maximum length) or `num_unreadable` evaluations by round and phase.
-    """
+    """Counts of `num_cut` (inputs over verifier.max_length) or `num_unreadable` evaluations by round and phase."""
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])
         for data in run.rounds

@@ -72,10 +72,7 @@ PAIR_MEANINGS = {
 
 
 def columns_table(file: Path, known: dict[str, str]) -> str:
-    """
-    Markdown table with the name, type and meaning of each column of a Parquet file; those not `known` belong to the
-    task.
-    """
+    """Markdown table of a Parquet file's columns; those not `known` belong to the task."""
     meanings = {name: text for kind in registered("solution kind") for name, text in kind.column_meanings.items()}
     meanings |= TASK_MEANINGS | known
     rows = [

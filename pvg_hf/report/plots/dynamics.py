@@ -1,4 +1,4 @@
-"""Training curves of the prover phases: accuracy and mean score by RL step, one column per round."""
+"""Training curves of the prover phases, one column per round."""
 
 from collections.abc import Mapping
 
@@ -31,11 +31,7 @@ TERMS = {
 
 
 def plot_dynamics(run: RunData) -> Plot | None:
-    """
-    Accuracy and mean score by RL step (Kirchner et al. 2024, figs. 4 and 5).
-
-    Thin lines are single steps; thick lines are the moving averages that the stop rules use.
-    """
+    """Accuracy and mean score by RL step (Kirchner et al. 2024, figs. 4 and 5); thick: as the stop rules see them."""
     rounds = [data for data in run.rounds if len(data.steps)]
     if not rounds:
         return None

@@ -52,10 +52,7 @@ def plot_over_rounds(run: RunData) -> Plot | None:
 
 
 def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> Canvas:
-    """
-    Draw the main figures of at least one round; `figure_of` returns one by its name, e.g. `accuracy/helpful`, and
-    round.
-    """
+    """Draw the main figures; `figure_of` returns one by its name, e.g. `accuracy/helpful`, and round."""
     canvas = new_canvas(10.6, 4.4)  # inches
     accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
     indices = [BASE_ROUND, *rounds]

@@ -30,10 +30,7 @@ def plot_pool_matrix(run: RunData) -> Plot | None:
 
 
 def draw_pools(cells: Cells) -> Canvas:
-    """
-    Draw the share of each pool's sneaky mistakes that each verifier accepts, as a matrix and as lines; all have a
-    value.
-    """
+    """Draw each verifier's share of each pool's sneaky mistakes accepted, as a matrix and as lines."""
     verifiers, pools = _verifiers_and_pools(cells)
     width, height = _matrix_size(verifiers, pools)
     if len(pools) <= MAX_BESIDE:

@@ -73,11 +73,7 @@ def round_style(position: int, num_rounds: int) -> Style:
 
 
 def draw_figures(axes: Axes, xs: Sequence[float], figures: list[Figure], *, shift: float = 0.0, **style: Any) -> None:
-    """
-    Draw a line through values with their 95 % intervals; figures without a value are left out.
-
-    `shift` moves the points sideways, so that the intervals of two lines do not overlap.
-    """
+    """Draw a line through values with their intervals; `shift` moves it sideways, off other lines' intervals."""
     points = [(x + shift, figure) for x, figure in zip(xs, figures) if figure.value is not None]
     if not points:
         return
