@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.evaluation.intervals import first_half, share_by_problem
+from pvg_hf.evaluation.intervals import first_half, share_by_problem, with_problems
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness, accepted_rows
@@ -32,7 +32,7 @@ def role_recognition(rows: pd.DataFrame) -> dict[str, Figure]:
         return {}
     kinds = _kinds(accepted)
     return {
-        f"accepted_role/{role}/{kind}": share_by_problem(part["accepted"], part["problem_id"])
+        f"accepted_role/{role}/{kind}": share_by_problem(*with_problems(part, "accepted"))
         for role in GAME_ROLES
         for kind in (BY_FLAWS if "num_flaws" in accepted else BY_ANSWER)
         for part in [accepted[(accepted["role"] == role.value) & (kinds == kind)]]
@@ -71,16 +71,12 @@ def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     sides = {"helpful_correct": accepted[is_correct], "sneaky_incorrect": accepted[~is_correct]}
     if "first_flaw_kind" in rows:
         for kind, group in sides["sneaky_incorrect"].groupby("first_flaw_kind"):
-            figures[f"accepted_flaw/{kind}"] = _accepted_share(group)
+            figures[f"accepted_flaw/{kind}"] = share_by_problem(*with_problems(group, "accepted"))
     if "implicit_share" in rows:
         for side, group in sides.items():
             for form, members in group.groupby(form_of(group["implicit_share"])):
-                figures[f"accepted_form/{side}/{form}"] = _accepted_share(members)
+                figures[f"accepted_form/{side}/{form}"] = share_by_problem(*with_problems(members, "accepted"))
     return figures
-
-
-def _accepted_share(rows: pd.DataFrame) -> Figure:
-    return share_by_problem(rows["accepted"], rows["problem_id"])
 
 
 LEAST_PER_CLASS = 2  # texts of either writer that a classifier is trained on

@@ -29,11 +29,7 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
 
 
 def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
-    """
-    Return the same as [`rate_by_problem`] from successes and trials of each problem, both `(num_problems,)`.
-
-    Problems without a trial are ignored; the figure's `n` is the sum of the trials.
-    """
+    """Return [`rate_by_problem`] from the successes and trials of each problem; `n` is the sum of the trials."""
     return _share(successes, trials, most=float(trials.sum()))
 
 
@@ -130,6 +126,11 @@ def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
             f"{(~np.isfinite(numbers)).sum()} of {len(numbers)} values are not finite; remove them first."
         )
     return numbers
+
+
+def with_problems(rows: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return a column and the problem of each row, as the figures of this module take them."""
+    return rows[column], rows["problem_id"]
 
 
 def sums_by_problem(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,15 +119,13 @@ class FalsePositiveRise:
         return f"{self.checker}_{self.role}"
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {name: getattr(self, name).to_dict() for name in ("before", "early", "rise")}
-        return {"checker": self.checker, "role": self.role, **figures}
+        return asdict(self)
 
 
 def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> int:
     """
-    Return the last of `num_steps` planned steps whose solutions count as early: those of the first `share`, in (0, 1).
-
-    One batch of solutions is used for `steps_per_batch` steps. At least one batch after the first is early.
+    Return the last of `num_steps` planned steps that is in their first `share`, in (0, 1); at least one batch after
+    the first is.
     """
     return max(math.ceil(share * num_steps) - 1, steps_per_batch)
 

@@ -6,7 +6,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem
+from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem, with_problems
 from pvg_hf.tasks.answers import ANSWER_FORMATS
 
 BY_FLAWS = ("flawless", "one_flaw", "more_flaws")
@@ -69,21 +69,15 @@ def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFram
 def game_figures(
     helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """
-    Compute `completeness`, `soundness`, `exploit_rate` and `score_gap`: the verifier's decisions on both roles.
-
-    Only [`scored_rows`] of each role count. A solution is accepted if its score is strictly above `threshold`.
-    """
+    """Compute the verifier's decisions on both roles; a scored solution strictly above `threshold` is accepted."""
     right, wrong = game_sides(helpful, sneaky)
     return {
         "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),
         "soundness": rate_by_problem(wrong["score"] <= threshold, wrong["problem_id"]),
         "exploit_rate": rate_by_problem(wrong["score"] > threshold, wrong["problem_id"]),
         "score_gap": difference(
-            right["score"],
-            right["problem_id"],
-            wrong["score"],
-            wrong["problem_id"],
+            *with_problems(right, "score"),
+            *with_problems(wrong, "score"),
             seed=derive_seed(seed, "score_gap"),
             num_resamples=num_resamples,
         ),
@@ -91,11 +85,7 @@ def game_figures(
 
 
 def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    """
-    Compute `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the texts of one role.
-
-    Compare distinct shares only for equally many solutions per problem.
-    """
+    """Compute `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the texts of one role."""
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
     known = rows[rows["num_tokens"].notna()]

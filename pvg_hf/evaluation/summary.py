@@ -12,7 +12,7 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.evaluation.acceptance import acceptance_figures, author_separability
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
-from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference
+from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference, with_problems
 from pvg_hf.evaluation.roc import monitor_figures, roc_figures
 from pvg_hf.evaluation.role_figures import (
     diversity_figures,
@@ -161,11 +161,9 @@ def _changes(
     if best_helpful is not None:
         sides["accuracy_change/best_helpful"] = (best_helpful, _role_rows(base, Role.HELPFUL))
         name = "accuracy/best_helpful"
-        figures[name] = rate_by_problem(best_helpful["correct"], best_helpful["problem_id"])
+        figures[name] = rate_by_problem(*with_problems(best_helpful, "correct"))
     for name, (rows, base_rows) in sides.items():
-        figures[name] = rate_difference(
-            rows["correct"], rows["problem_id"], base_rows["correct"], base_rows["problem_id"]
-        )
+        figures[name] = rate_difference(*with_problems(rows, "correct"), *with_problems(base_rows, "correct"))
     sneaky, base_sneaky = (_role_rows(rows, Role.SNEAKY) for rows in (current, base))
     return {**figures, **_sneaky_changes(sneaky, base_sneaky, seed=seed, num_resamples=num_resamples)}
 
@@ -179,10 +177,8 @@ def _sneaky_changes(
     return {
         "valid_sneaky_change": rate_difference(valid, sneaky["problem_id"], base_valid, base_sneaky["problem_id"]),
         name: difference(
-            mistakes["score"],
-            mistakes["problem_id"],
-            base_mistakes["score"],
-            base_mistakes["problem_id"],
+            *with_problems(mistakes, "score"),
+            *with_problems(base_mistakes, "score"),
             seed=derive_seed(seed, name),
             num_resamples=num_resamples,
         ),

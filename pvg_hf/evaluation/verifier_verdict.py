@@ -90,11 +90,7 @@ def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> lis
     falls = []
     for key in FALLS:
         now = last.figure(key)
-        fallen = [
-            data
-            for data in before
-            if compare_figures(data.figure(key), now, rise=("", ""), fall=("bad", ""))[0] == "bad"
-        ]
+        fallen = [data for data in before if (difference_of_ends(now, data.figure(key)).high or 0) < 0]
         if fallen:
             was = f"{percent(fallen[0].figure(key))} in round {fallen[0].round_index}"
             falls.append(f"{heading_of(key)}, fell to {percent(now)}, from {was}")

@@ -42,11 +42,7 @@ TAG = re.compile(r"round-\d{3,}")  # tag of a published round
 
 @dataclass(frozen=True)
 class RunRepos:
-    """
-    Names of a run's repositories: its two players, its solutions, and the base weights of adapters.
-
-    They begin with `run`. A `ValueError` if a name is not valid on the Hub.
-    """
+    """Names of a run's repositories, which begin with `run`; a `ValueError` if the Hub does not allow one."""
 
     namespace: str
     run: str

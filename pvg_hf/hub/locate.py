@@ -23,10 +23,7 @@ def is_published_name(source: str | Path) -> bool:
 
 def find_local_run(source: str | Path) -> RunFolder | None:
     """
-    The folder of a local run; `None` for the name of a published run.
-
-    Raises:
-        ValueError: if `source` is neither, or the recipe in the folder cannot be read.
+    The folder of a local run; `None` for the name of a published run. A `ValueError` if it is neither, or damaged.
     """
     if is_published_name(source) and not Path(source).exists():
         return None

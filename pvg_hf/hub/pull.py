@@ -221,16 +221,16 @@ class _Source:
 
     def fetch_recipe(self, staging: Path) -> Recipe:
         """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
-        self._fetch_solutions(staging, lambda path: path if path == RECIPE_FILE else None)
+        self._fetch_solutions(staging, lambda path: path == RECIPE_FILE)
         return RunFolder.find(staging / "run").read_recipe()
 
     def fetch_records(self, staging: Path) -> None:
         """Download the solutions, figures and records of all rounds so far."""
-        self._fetch_solutions(staging, lambda path: path if is_record(path, self.round_index) else None)
+        self._fetch_solutions(staging, lambda path: is_record(path, self.round_index))
 
-    def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
-        repository = Repository(self.api, self.repos.solutions, "dataset")
-        download(repository, round_name(self.round_index), staging / "run", place_of, staging / "solutions")
+    def _fetch_solutions(self, staging: Path, is_wanted: Callable[[str], bool]) -> None:
+        repo_id = self.repos.solutions
+        self._fetch("dataset", repo_id, self.round_index, lambda path: path if is_wanted(path) else None, staging)
 
     def fetch_players(
         self, recipe: Recipe, staging: Path, *, with_earlier: bool = False, with_provers: bool = True
@@ -240,24 +240,18 @@ class _Source:
         for player, k in product(PUBLISHED_PLAYERS if with_provers else ("verifier",), rounds):
             of_round = recipe.for_round(k)
             config = of_round.player(player)
-            has_own_base = config.is_made
-            place = partial(
-                place_of_player,
-                player,
-                round_index=k,
-                has_own_base=has_own_base,
-                is_separate=player == "prover" and of_round.prover.is_separate,
-            )
-            self._fetch_model(self.repos.repo_id(player), k, place, staging)
+            has_own_base, is_separate = config.is_made, player == "prover" and of_round.prover.is_separate
+            place = partial(place_of_player, player, round_index=k, has_own_base=has_own_base, is_separate=is_separate)
+            self._fetch("model", self.repos.repo_id(player), k, place, staging)
             if has_own_base and config.lora is not None:
-                self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
+                self._fetch("model", self.repos.base(player), k, partial(place_of_base, player), staging)
             base = RunFolder(staging / "run").models / player
             for file in (staging / "run" / player / round_name(k)).rglob(ADAPTER_CONFIG):
                 name = Path(os.path.relpath(base, file.parent)).as_posix() if has_own_base else config.model
                 restore_base(file, self.repos.base(player), name, config.revision)
 
-    def _fetch_model(
-        self, repo_id: str, round_index: int, place_of: Callable[[str], str | None], staging: Path
+    def _fetch(
+        self, repo_type: str, repo_id: str, k: int, place_of: Callable[[str], str | None], staging: Path
     ) -> None:
-        repository = Repository(self.api, repo_id, "model")
-        download(repository, round_name(round_index), staging / "run", place_of, staging / repo_id.rpartition("/")[2])
+        repository = Repository(self.api, repo_id, repo_type)
+        download(repository, round_name(k), staging / "run", place_of, staging / repo_id.rpartition("/")[2])

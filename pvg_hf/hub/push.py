@@ -114,11 +114,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
 
 
 def _has_new_judgements(publication: Publication, solutions: Repository) -> bool:
-    """
-    Whether evaluations have been stored since the round was published.
-
-    Those of all rounds are published with the newest one, so that the tags of earlier rounds need not move.
-    """
+    """Whether evaluations have been stored since the round was published; those of all rounds go with the newest."""
     files = {path: source for path, source in publication.results(SOLUTIONS).items() if is_judgement(path)}
     if not files or any(_round_of(name) > publication.round_index for name in solutions.tags()):
         return False
@@ -151,12 +147,9 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     if not problems:
         return
     if not overwrite:
-        raise ValueError(
-            f"{publication.tag} of {publication.repos} cannot be published:\n"
-            + "\n".join(problems)
-            + "\nGive the run another "
-            "`hub.run_name`, or set `hub.overwrite: true` to replace the round and unpublish later ones."
-        )
+        lines = [f"{publication.tag} of {publication.repos} cannot be published:", *problems]
+        remedy = "or set `hub.overwrite: true` to replace the round and unpublish later ones."
+        raise ValueError("\n".join([*lines, f"Give the run another `hub.run_name`, {remedy}"]))
     for kind in reversed(tags):  # solutions first: without their tag, a round counts as unpublished
         for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
             repositories[kind].remove_tag(name)

@@ -122,11 +122,7 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
 
 @dataclass(frozen=True)
 class ShownEvaluation:
-    """
-    A written evaluation of a proof with its true score (`reference`) and the predicted one, `None` if it cannot be read.
-
-    A line of the evaluation that names an issue has the note `true` or `hallucinated` if the task can check it.
-    """
+    """A written evaluation of a proof; lines that name an issue are noted `true` or `hallucinated`, if known."""
 
     problem: str
     role: str

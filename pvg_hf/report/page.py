@@ -63,29 +63,26 @@ def write_report(run_folder: Path) -> Path:
 def render_page(run: RunData, images: dict[str, Image], further_images: dict[str, Image]) -> str:
     """Render the page as HTML; every value is escaped."""
     pilot = Pilot(run.recipe, run.pilot)
-    return (
-        make_environment()
-        .get_template(TEMPLATE)
-        .render(
-            run=run,
-            images=images,
-            progress=describe_progress(run),
-            origin=_origin(run),
-            rewards=describe_rewards(run.recipe),
-            command=_command(run),
-            count_noun=count_noun,
-            verdict=write_verdict(run),
-            tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
-            pools=pools_tables(run),
-            acceptance=acceptance_tables(run),
-            further=[kind.report_section(run) for kind in registered("solution kind")],
-            further_images=further_images,
-            evaluated=sample_evaluations(run),
-            pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
-            judged=judgement_tables(run),
-            examples=_examples(run),
-            environment=_flattened(run.environment),
-        )
+    template = make_environment().get_template(TEMPLATE)
+    return template.render(
+        run=run,
+        images=images,
+        progress=describe_progress(run),
+        origin=_origin(run),
+        rewards=describe_rewards(run.recipe),
+        command=_command(run),
+        count_noun=count_noun,
+        verdict=write_verdict(run),
+        tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
+        pools=pools_tables(run),
+        acceptance=acceptance_tables(run),
+        further=[kind.report_section(run) for kind in registered("solution kind")],
+        further_images=further_images,
+        evaluated=sample_evaluations(run),
+        pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
+        judged=judgement_tables(run),
+        examples=_examples(run),
+        environment=_flattened(run.environment),
     )
 
 
@@ -138,11 +135,7 @@ def describe_rewards(recipe: Recipe) -> str:
 
 
 def _command(run: RunData) -> str:
-    """
-    Command line that plays the recipe again under another name, from the folder that the recipe names.
-
-    The folder that was read may be another one; its path has no place in a page that is published.
-    """
+    """Command line that plays the recipe again, without the path of the folder that was read: pages are published."""
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
     recipe = RunFolder.of(run.recipe).recipe

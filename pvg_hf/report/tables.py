@@ -16,10 +16,10 @@ from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
-from pvg_hf.evaluation.analysis_quality import confusion_columns
 from pvg_hf.evaluation.catalogue import CATALOGUE, explain, find_kind, heading_of
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.verifier_quality import confusion_columns
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
@@ -205,14 +205,11 @@ def answers_table(run: RunData) -> Table:
 def confusion_table(run: RunData) -> Table:
     """Confusion matrix of the last round with written evaluations: rows are true scores, columns predicted ones."""
     figures = next((data.figures for data in reversed(run.evaluated) if WRITTEN[0] in data.figures), {})
-    rows = [
-        (
-            f"truly {true:g}",
-            [figure_cell(figures.get(f"evaluations/confusion/{true:g}_as_{name}"), 3) for name in confusion_columns()],
-        )
-        for true in (ALLOWED_SCORES if figures else ())
-    ]
-    headers = ["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"]
+    columns, rows = confusion_columns(), []
+    for true in ALLOWED_SCORES if figures else ():
+        found = (figures.get(f"evaluations/confusion/{true:g}_as_{name}") for name in columns)
+        rows.append((f"truly {true:g}", [figure_cell(figure, 3) for figure in found]))
+    headers = ["", *(f"predicted {name}" for name in columns[:-1]), "no score"]
     return Table(headers, rows, title="True and predicted scores, last round")
 
 
@@ -248,15 +245,10 @@ def acceptance_tables(run: RunData) -> list[Table]:
 def _prefix_table(run: RunData, prefix: str, title: str) -> Table:
     """Table of all figures with a prefix: a row per figure and a column per round."""
     keys = sorted({key for data in run.evaluated for key in data.figures if key.startswith(prefix)})
-    rows = [
-        (
-            key.removeprefix(prefix).replace("_", " ").replace("/", ", "),
-            [figure_cell(data.figure(key), 3) for data in run.evaluated],
-        )
-        for key in keys
-    ]
+    names = (key.removeprefix(prefix).replace("_", " ").replace("/", ", ") for key in keys)
+    cells = ([figure_cell(data.figure(key), find_kind(key).digits) for data in run.evaluated] for key in keys)
     terms = {"accepted": f"{find_kind(keys[0]).meaning}."} if keys else {}
-    return Table(["", *_round_headings(run)], rows, terms, title)
+    return Table(["", *_round_headings(run)], list(zip(names, cells)), terms, title)
 
 
 def pool_cells(run: RunData, measure: str) -> dict[tuple[int, int], Figure]:

@@ -20,22 +20,23 @@ from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
 
 # Figures of each player's card, with the name of the metric on the Hub, if any.
-PROVER_FIGURES = {
-    "accuracy/helpful": "accuracy",
-    "accuracy/best_helpful": "accuracy",
-    "accuracy/sneaky": "accuracy",
-    "valid_sneaky": None,
-    OWN_ACCEPTED: None,
+CARD_FIGURES = {
+    "prover": {
+        "accuracy/helpful": "accuracy",
+        "accuracy/best_helpful": "accuracy",
+        "accuracy/sneaky": "accuracy",
+        "valid_sneaky": None,
+        OWN_ACCEPTED: None,
+    },
+    "verifier": {
+        "verifier_pair_accuracy": "accuracy",
+        "verifier_auc": "roc_auc",
+        "test_pair_accuracy": "accuracy",
+        OWN_ACCEPTED: None,
+        "completeness": None,
+        "soundness": None,
+    },
 }
-VERIFIER_FIGURES = {
-    "verifier_pair_accuracy": "accuracy",
-    "verifier_auc": "roc_auc",
-    "test_pair_accuracy": "accuracy",
-    OWN_ACCEPTED: None,
-    "completeness": None,
-    "soundness": None,
-}
-CARD_FIGURES = {"prover": PROVER_FIGURES, "verifier": VERIFIER_FIGURES}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
