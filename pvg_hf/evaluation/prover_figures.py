@@ -123,10 +123,7 @@ class FalsePositiveRise:
 
 
 def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> int:
-    """
-    Return the last of `num_steps` planned steps that is in their first `share`, in (0, 1); at least one batch after
-    the first is.
-    """
+    """Return the last step in the first `share`, in (0, 1), of planned steps, or of the batch after the first."""
     return max(math.ceil(share * num_steps) - 1, steps_per_batch)
 
 
