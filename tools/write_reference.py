@@ -8,6 +8,7 @@ docs/recipe.schema.json.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,7 +21,7 @@ from pydantic import TypeAdapter
 from pvg_hf.config.fields import MAY_CHANGE, MayChange, default_of, marked_arguments, marked_keys, sections_of
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
-from pvg_hf.evaluation.catalogue import catalogue_markdown
+from pvg_hf.evaluation.catalogue import CATALOGUE
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 REPOSITORY = Path(__file__).parent.parent
@@ -37,6 +38,18 @@ _BOUNDS = {
     "exclusiveMaximum": "<",
     "multipleOf": "multiple of",
 }
+
+GROUPS = {
+    "prover": "Figures of the provers, on test problems",
+    "training": "Figures of the prover's training",
+    "decisions": "Figures of the verifier on its own prover's test solutions",
+    "answers": "Figures of the answers that the verifier chooses, on test problems",
+    "heldout": "Figures of the verifier on held-out problems",
+    "pools": "Figures of every verifier on every prover's test solutions",
+    "acceptance": "Figures of what the verifier accepts, at 95 % completeness",
+    "evaluations": "Figures of the evaluations that a verifier writes (`kind: score`)",
+}
+"""Titles of the groups of figures, in the order of the documentation."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,27 @@ def reference_files(repository: Path) -> dict[Path, str]:
         ),
         repository / "docs" / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
     }
+
+
+def catalogue_markdown() -> str:
+    """Return the catalogue as Markdown, with a table for each group."""
+    lines = []
+    better = {True: "higher", False: "lower", None: ""}
+    for group, title in GROUPS.items():
+        lines += [
+            f"### {title}",
+            "",
+            "| figure, after `round/` | heading | meaning | better |",
+            "| --- | --- | --- | --- |",
+        ]
+        for kind in CATALOGUE:
+            if kind.of == group:
+                key = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.key)
+                heading = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.heading)
+                base = f", `base_{key}`" if kind.has_base else ""
+                lines.append(f"| `{key}`{base} | {heading} | {kind.meaning} | {better[kind.higher_is_better]} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def reference_markdown() -> str:

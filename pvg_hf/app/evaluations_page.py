@@ -5,7 +5,7 @@ import gradio as gr
 from pvg_hf.app.events import FAST, INVISIBLE, TAKE_STEPS, choices_of, shown_if, wire
 from pvg_hf.app.render import heading, notice, problems, render
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.report.written_evaluations import has_hallucination, show_evaluation
+from pvg_hf.report.examples import has_hallucination, show_evaluation
 
 KINDS = {
     "every evaluation": lambda rows: rows,

@@ -19,13 +19,19 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
     """
     Share of correct choices if the highest score is chosen among n/2 correct and n/2 incorrect solutions.
 
-    Chance is 0.5 (Kirchner et al. 2024, fig. 6b).
+    Chance is 0.5 (Kirchner et al. 2024, fig. 6b). The expectation over all draws is computed exactly.
 
     Args:
-        rows: Solutions with `problem_id`, `score` and `correct`. A problem is eligible if it has n/2 of both kinds.
-        n: Number of solutions to choose from; even, at least 2.
-    Returns: `n` is the number of eligible problems. The expectation over all draws is computed exactly.
-    Raises `ValueError` if `n` is odd or below 2.
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `score` and `correct`. A problem is eligible if it has n/2 of both kinds.
+        n (`int`):
+            Number of solutions to choose from.
+
+    Returns:
+        `Figure`: `n` is the number of eligible problems.
+
+    Raises:
+        ValueError: if `n` is odd or below 2.
     """
     if n < 2 or n % 2:
         raise ValueError(
@@ -43,9 +49,8 @@ def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: 
     """
     Return the largest n at which tables of balanced best-of-n can be compared; `None` if there is none.
 
-    Args:
-        tables: Figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
-        least_eligible: Number of eligible problems that every table must have, at least 1.
+    The tables hold figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
+    Every table must have at least `least_eligible` of them.
     """
     sizes = [
         {int(key) for key, figure in table.items() if key.isdigit() and figure.n >= least_eligible} for table in tables
@@ -55,12 +60,12 @@ def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: 
 
 def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:
     """
-    Predict [`balanced_best_of_n`] from the ROC curve of all solutions (see [`~pvg_hf.evaluation.roc.balanced_best_of`]).
+    Predict [`balanced_best_of_n`] from the ROC curve of all solutions (see
+    [`~pvg_hf.evaluation.roc.balanced_best_of`]).
 
-    The prediction needs no eligible problem. It differs from the measured share as far as problems differ: a verifier
-    whose scores depend on the problem orders the solutions of one problem better than those of several.
-
-    Returns: `n` is the number of solutions.
+    The prediction needs no eligible problem; the figure's `n` is the number of solutions. It differs from the measured
+    share as far as problems differ: a verifier whose scores depend on the problem orders the solutions of one problem
+    better than those of several.
     """
     statistic = roc_statistic(
         rows["score"].to_numpy(float), rows["correct"].to_numpy(bool), lambda curves: balanced_best_of(curves, n)
@@ -75,11 +80,8 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
 
     Solutions that tie for the highest score are equally likely to be chosen. Let M+ and M- be the highest scores among
     the drawn correct and incorrect solutions, `A_v(a) = P(M+ = v, drawn a times)`, and `B_v(b)` the same for M-. The
-    result is `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
-
-    Args:
-        correct_scores, incorrect_scores: shape `(num_correct,)`. Scores to draw from, at least `half` of each kind.
-        half: Number drawn of each kind, at least 1.
+    result is `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`. There must be at least `half`
+    scores of each kind, and `half` at least 1.
     """
     right, wrong = _Drawn(correct_scores, half), _Drawn(incorrect_scores, half)
     values = np.unique(correct_scores)
@@ -90,17 +92,6 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
         a, b = np.arange(1, len(top_correct) + 1)[:, None], np.arange(1, len(top_incorrect) + 1)
         share += (top_correct[:, None] * top_incorrect * a / (a + b)).sum()
     return round(float(share), 10)  # the precision of the logarithms of large binomial coefficients
-
-
-def share_with_a_hit(num_hits: int, total: int, num_drawn: int) -> float:
-    """
-    P(at least one hit among `num_drawn` of `total` solutions, drawn without replacement), `1 - C(misses, n) / C(total, n)`.
-
-    Args:
-        num_hits, total: Number of hits, and of all solutions.
-    """
-    none = np.exp(_log_choose(total - num_hits, num_drawn) - _log_choose(total, num_drawn))
-    return round(float(1 - none), 10)
 
 
 class _Drawn:
@@ -121,11 +112,7 @@ class _Drawn:
         return self.all_below(values, side="right") - self.all_below(values)
 
     def copies(self, value: float) -> np.ndarray:
-        """
-        P(a copies of `value` and nothing higher are drawn), for a = 1, 2, ...
-
-        The distribution is multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
-        """
+        """P(a copies of `value` and nothing higher are drawn), for a = 1, 2, ... (multivariate hypergeometric)."""
         below, upto = (int(np.searchsorted(self.scores, value, side=side)) for side in ("left", "right"))
         copies = np.arange(1, min(upto - below, self.num_drawn) + 1)
         logs = _log_choose(upto - below, copies) + _log_choose(below, self.num_drawn - copies)

@@ -1,7 +1,5 @@
 """
-The catalogue of figures: key, heading, meaning and digits of every figure of a round, each written once.
-
-The tables of the report, of the app and of the cards, their explanations, and the list in docs/evaluation.md come from it.
+The catalogue of figures, each written once, for the tables of the report, the app and the cards, and for the docs.
 """
 
 import re
@@ -15,14 +13,9 @@ class FigureKind:
     """
     A figure of a round, or several that differ in a part of their keys only.
 
-    Args:
-        key: Key in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
-            brackets may be missing, e.g. `verifier_auc[/{environment}]`.
-        heading: Heading of its column in tables, with the same names in braces.
-        meaning: What it is, without a full stop.
-        higher_is_better: `None` if neither is better.
-        digits: Digits after the point.
-        has_base: Whether the base prover has it too, under `base_` and the key.
+    `key` is that in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
+    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` says whom it is about (`prover`, `heldout`, ...), and `meaning` has no full stop. `higher_is_better` is `None` if neither is better, `digits` counts
+    those after the point, and `has_base` says whether the base prover has the figure too, under `base_` and the key.
     """
 
     key: str
@@ -43,12 +36,7 @@ class FigureKind:
         return re.compile(f"(?:base_)?{text}" if self.has_base else text)
 
     def heading_of(self, key: str, *, names_role: bool = True) -> str:
-        """
-        Return the heading of a key.
-
-        Args:
-            names_role: Whether the heading names the role; not in a table whose rows are roles.
-        """
+        """Return the heading of a key of this kind, without the role in a table whose rows are roles."""
         match = self.pattern.fullmatch(key)
         assert match is not None
         parts = {name: (text or "").replace("_", " ") for name, text in match.groupdict().items()}
@@ -56,18 +44,6 @@ class FigureKind:
             parts["role"] = ""
         return self.heading.format_map(parts).strip()
 
-
-GROUPS = {
-    "prover": "Figures of the provers, on test problems",
-    "training": "Figures of the prover's training",
-    "decisions": "Figures of the verifier on its own prover's test solutions",
-    "answers": "Figures of the answers that the verifier chooses, on test problems",
-    "heldout": "Figures of the verifier on held-out problems",
-    "pools": "Figures of every verifier on every prover's test solutions",
-    "acceptance": "Figures of what the verifier accepts, at 95 % completeness",
-    "evaluations": "Figures of the evaluations that a verifier writes (`kind: score`)",
-}
-"""Whom figures are about, in the order of the documentation."""
 
 # fmt: off
 CATALOGUE = (
@@ -253,7 +229,7 @@ CATALOGUE = (
 
 
 def find_kind(key: str) -> FigureKind:
-    """Return the catalogue's entry of a key after `round/`. Raises `ValueError` if the catalogue has none."""
+    """Return the catalogue's entry of a key after `round/`; a `ValueError` if it has none."""
     found = next((kind for kind in CATALOGUE if kind.pattern.fullmatch(key)), None)
     if found is None:
         raise ValueError(f"The catalogue of figures has no entry for `{key}`.")
@@ -272,24 +248,3 @@ def explain(keys: Iterable[str], *, names_role: bool = True) -> dict[str, str]:
         kind = find_kind(key)
         headings.setdefault(kind, []).append(kind.heading_of(key, names_role=names_role))
     return {"; ".join(dict.fromkeys(found)): f"{kind.meaning}." for kind, found in headings.items()}
-
-
-def catalogue_markdown() -> str:
-    """Return the catalogue as Markdown, with a table for each group."""
-    lines = []
-    better = {True: "higher", False: "lower", None: ""}
-    for group, title in GROUPS.items():
-        lines += [
-            f"### {title}",
-            "",
-            "| figure, after `round/` | heading | meaning | better |",
-            "| --- | --- | --- | --- |",
-        ]
-        for kind in CATALOGUE:
-            if kind.of == group:
-                key = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.key)
-                heading = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), kind.heading)
-                base = f", `base_{key}`" if kind.has_base else ""
-                lines.append(f"| `{key}`{base} | {heading} | {kind.meaning} | {better[kind.higher_is_better]} |")
-        lines.append("")
-    return "\n".join(lines)

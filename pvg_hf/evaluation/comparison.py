@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -19,13 +21,11 @@ Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
 @dataclass(frozen=True)
 class ComparedFigure:
     """
-    A figure of two rounds, with their difference.
+    A figure of two rounds, with their difference: ours minus theirs.
 
-    Args:
-        name: Key of the figure for [`~pvg_hf.run.read.RoundData.figure`].
-        difference: Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that
-            of the share accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`].
-        num_shared: Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
+    The difference is paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]); that of the share
+    accepted at a completeness is [`~pvg_hf.evaluation.intervals.difference_of_ends`]. `num_shared` problems are on
+    both sides; if it is 0, the interval is that of two unrelated samples.
     """
 
     name: str
@@ -36,10 +36,7 @@ class ComparedFigure:
 
 
 def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
-    """
-    Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own
-    scale.
-    """
+    """Compare the rates that two evaluated rounds have both; not scores, as each verifier has its own scale."""
     return [
         _compare(name, ours, theirs, trials)
         for name, trials in _TRIALS.items()
@@ -74,33 +71,25 @@ def _of_role(role: Role, is_success: Callable[[pd.DataFrame], pd.Series]) -> Cal
     return lambda data: _trials(rows := _role_rows(data, role), is_success(rows))
 
 
-def _is_correct(rows: pd.DataFrame) -> pd.Series:
-    return rows["correct"]
-
-
 def _accepted(data: RoundData) -> Trials:
     rows = accepted_rows(scored_rows(data.solutions))
     mistakes = rows[~rows["correct"].astype(bool)]
     return _trials(mistakes, mistakes["accepted"])
 
 
-def _completeness(data: RoundData) -> Trials:
-    right, _ = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))
-    return _trials(right, right["score"] > data.figure("threshold").value)
-
-
-def _soundness(data: RoundData) -> Trials:
-    _, wrong = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))
-    return _trials(wrong, wrong["score"] <= data.figure("threshold").value)
+def _judged_rightly(data: RoundData, side: int) -> Trials:
+    """Whether each helpful correct solution (side 0) is accepted, or each sneaky incorrect one (side 1) rejected."""
+    rows = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))[side]
+    return _trials(rows, (rows["score"] > data.figure("threshold").value) == (side == 0))
 
 
 _TRIALS: dict[str, Callable[[RoundData], Trials]] = {
-    "accuracy/helpful": _of_role(Role.HELPFUL, _is_correct),
-    "accuracy/sneaky": _of_role(Role.SNEAKY, _is_correct),
+    "accuracy/helpful": _of_role(Role.HELPFUL, itemgetter("correct")),
+    "accuracy/sneaky": _of_role(Role.SNEAKY, itemgetter("correct")),
     "valid_sneaky": _of_role(Role.SNEAKY, is_valid_mistake),
     "failed/helpful": _of_role(Role.HELPFUL, has_failed),
     "failed/sneaky": _of_role(Role.SNEAKY, has_failed),
     OWN_ACCEPTED: _accepted,
-    "completeness": _completeness,
-    "soundness": _soundness,
+    "completeness": partial(_judged_rightly, side=0),
+    "soundness": partial(_judged_rightly, side=1),
 }

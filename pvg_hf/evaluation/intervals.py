@@ -1,8 +1,4 @@
-"""
-Figures of rates, means and other statistics with 95 % intervals, and folds of problems.
-
-Solutions to the same problem are not treated as independent: intervals and folds are over problems.
-"""
+"""Figures with 95 % intervals, and folds; both are over problems, whose solutions are not independent."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -24,8 +20,7 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
     Return a rate over several trials per problem, with the Wilson interval of their [`effective_size`] (at most n).
 
-    Args:
-        successes: shape `(n,)`. 0 or 1 (or bool); 0.5 for a tie.
+    `successes` `(n,)` are 0 or 1 (or bool), and 0.5 for a tie.
     """
     values = read_values(successes, problem_ids)
     if not np.isin(values, (0, 0.5, 1)).all():
@@ -34,13 +29,7 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
 
 
 def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
-    """
-    Return the same as [`rate_by_problem`] from the counts of each problem.
-
-    Args:
-        successes, trials: shape `(num_problems,)`. One element per problem, e.g. pairs won and all pairs. Problems
-            without a trial are ignored; the figure's `n` is the sum of the trials.
-    """
+    """Return [`rate_by_problem`] from the successes and trials of each problem; `n` is the sum of the trials."""
     return _share(successes, trials, most=float(trials.sum()))
 
 
@@ -50,9 +39,6 @@ def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
 
     The interval is the Wilson interval of their [`effective_size`]. This may exceed n, since a share can summarise
     many trials.
-
-    Args:
-        shares: shape `(n,)`. Values in [0, 1].
     """
     values = read_values(shares, problem_ids)
     if ((values < 0) | (values > 1)).any():
@@ -70,9 +56,8 @@ def rate_difference(
     between the problems' excess successes over the two rates. The lower bound is `difference - sqrt(l^2 - 2 r l u' +
     u'^2)`; the upper bound is analogous. This removes a problem's difficulty as far as it affects both sides. r is
     computed as if there were `NUM_UNRELATED` more, unrelated problems; otherwise sides that agree on every problem
-    would have an interval of width 0.
-
-    Returns: `n` is the number of problems on at least one side; empty if a side has no value.
+    would have an interval of width 0. `n` is the number of problems on at least one side; empty if a side has no
+    value.
     """
     sides = paired_sums(successes, problem_ids, other_successes, other_problem_ids)
     if sides is None:
@@ -105,17 +90,14 @@ def difference_of_ends(ours: Figure, theirs: Figure) -> Figure:
 
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
     """
-    Return the number of independent trials with the same information about a share as these problems (Korn & Graubard
-    1998).
+    Return the number of independent trials with the same information about a share p as these problems (Korn &
+    Graubard 1998).
 
     It is `p (1 - p) / v * (z / t)^2`, where v is the variance of the share under resampling of problems. The quantile
-    t replaces the normal z, because v is estimated from few problems.
-
-    Args:
-        share: p, in [0, 1].
-        excess: shape `(num_problems,)`. Contribution of each problem to the share beyond its part of p; sums to 0.
-        least, most: Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no
-            problem differs, because v is then unknown rather than 0.
+    t replaces the normal z, because v is estimated from few problems. `excess` `(num_problems,)` is the contribution
+    of each problem to the share beyond its part of p; it sums to 0. The size is kept within `least` and `most`.
+    `least` is the size if the trials of a problem always agree; it is also returned if no problem differs, because v
+    is then unknown rather than 0.
     """
     num_problems = len(excess)
     variance = np.square(excess).sum()
@@ -129,14 +111,12 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
 
 
 def independent_problems(sizes: np.ndarray) -> float:
-    """
-    Return Kish's effective number of problems: equally large ones with the same information, if a problem's trials agree.
-    """
+    """Return Kish's number of equally large problems with the same information, if a problem's trials agree."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 
 def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
-    """Convert the values to floats and check them. Raises `ValueError` if a value is not finite or has no problem."""
+    """Convert the values to floats; a `ValueError` if one is not finite or has no problem."""
     numbers = np.asarray(values, dtype=float)
     num_ids = len(np.asarray(problem_ids, dtype=object))
     if len(numbers) != num_ids:
@@ -146,6 +126,11 @@ def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
             f"{(~np.isfinite(numbers)).sum()} of {len(numbers)} values are not finite; remove them first."
         )
     return numbers
+
+
+def with_problems(rows: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return a column and the problem of each row, as the figures of this module take them."""
+    return rows[column], rows["problem_id"]
 
 
 def sums_by_problem(
@@ -195,24 +180,16 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
     """
-    Return the mean of any numbers; for shares see [`~pvg_hf.evaluation.intervals.share_by_problem`].
+    Return the mean of any numbers; for shares see [`share_by_problem`].
 
-    Args:
-        values, problem_ids: shape `(n,)`. Numbers, and the problem of each.
-    Returns: `n` is the number of values. There is no interval if there is only one problem or if all problems agree:
-        not having observed a difference does not mean that there is none.
+    `n` is the number of values. There is no interval if there is only one problem or if all problems agree: not having
+    observed a difference does not mean that there is none.
     """
     numbers = read_values(values, problem_ids)
     if not len(numbers):
         return EMPTY
     sums, sizes = sums_by_problem(numbers, problem_ids)
-    return _bootstrap(
-        lambda counts: (counts @ sums) / (counts @ sizes),
-        n=len(numbers),
-        num_problems=len(sums),
-        seed=seed,
-        num_resamples=num_resamples,
-    )
+    return _bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), len(numbers), len(sums), seed, num_resamples)
 
 
 def difference(
@@ -225,25 +202,22 @@ def difference(
     num_resamples: int,
 ) -> Figure:
     """
-    Return the mean of `values` minus the mean of `other_values`, which may be any numbers.
+    Return the mean of `values` minus the mean of `other_values`, which may be any numbers; for rates see
+    [`rate_difference`].
 
-    For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled
-    jointly, which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
-
-    Returns: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no
-        interval if a side has a single problem, or as in [`mean_by_problem`].
+    A problem that occurs on both sides is resampled jointly, which removes its difficulty from the difference. If
+    `high < 0`, the first mean is clearly lower. `n` is the number of problems on at least one side. The figure is
+    empty if a side has no value, and has no interval if a side has a single problem, or as in [`mean_by_problem`].
     """
     sides = paired_sums(values, problem_ids, other_values, other_problem_ids)
     if sides is None:
         return EMPTY
     (sums, sizes), (other_sums, other_sizes) = sides
-    figure = _bootstrap(
-        lambda counts: divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes),
-        n=len(sums),
-        num_problems=len(sums),
-        seed=seed,
-        num_resamples=num_resamples,
-    )
+
+    def gap(counts: np.ndarray) -> np.ndarray:
+        return divide(counts @ sums, counts @ sizes) - divide(counts @ other_sums, counts @ other_sizes)
+
+    figure = _bootstrap(gap, len(sums), len(sums), seed, num_resamples)
     has_spread = min((sizes > 0).sum(), (other_sizes > 0).sum()) > 1
     return figure if has_spread else Figure(figure.value, None, None, figure.n)
 
@@ -252,22 +226,13 @@ def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: i
     """
     Return any statistic that is a function of weights on the rows, with its interval.
 
-    Args:
-        statistic: Maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
-            `(num_resamples,)`; NaN if undefined.
-        seed, num_resamples: Settings of the bootstrap. Undefined resamples are ignored; if most are undefined, there
-            is no interval.
+    `statistic` maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
+    `(num_resamples,)`; NaN if undefined. Undefined resamples are ignored; if most are undefined, there is no interval.
     """
     codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
     if not len(codes):
         return EMPTY
-    return _bootstrap(
-        lambda counts: statistic(counts[:, codes]),
-        n=len(codes),
-        num_problems=len(problems),
-        seed=seed,
-        num_resamples=num_resamples,
-    )
+    return _bootstrap(lambda counts: statistic(counts[:, codes]), len(codes), len(problems), seed, num_resamples)
 
 
 def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
@@ -275,7 +240,7 @@ def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
     return np.divide(tops, bottoms, out=np.full(np.shape(bottoms), np.nan), where=np.asarray(bottoms) > 0)
 
 
-def _bootstrap(statistic: Statistic, *, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
+def _bootstrap(statistic: Statistic, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
     """Bootstrap a statistic that maps counts, `(num_resamples, num_problems)`, to values, `(num_resamples,)`."""
     value = float(statistic(np.ones((1, num_problems)))[0])
     if np.isnan(value):
@@ -305,12 +270,13 @@ def _resample_counts(
 
 def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Iterator[np.ndarray]:
     """
-    Yield the rows of each fold, as booleans. All solutions of a problem are in one fold.
+    Yield the rows of each fold, as booleans `(n,)`. All solutions of a problem are in one fold.
 
-    Args:
-        num_folds: Number of folds, at least 2. Their numbers of problems differ by at most one; a seeded hash of the
-            ids assigns them. With fewer problems than folds, there are as many folds as problems.
-    Raises `ValueError` if `num_folds` is below 2.
+    The folds' numbers of problems differ by at most one; a seeded hash of the ids assigns them. With fewer problems
+    than folds, there are as many folds as problems.
+
+    Raises:
+        ValueError: if `num_folds` is below 2.
     """
     if num_folds < 2:
         raise ValueError(

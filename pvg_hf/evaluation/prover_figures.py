@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +19,10 @@ from pvg_hf.evaluation.role_figures import has_failed
 
 def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """
-    Figures of parity: sneaky incorrect solutions score as high as helpful correct ones, in smoothed means.
+    Read `parity_step` and `parity_gap`, without intervals, from the metrics of a prover phase.
 
-    Returns: `parity_step` and `parity_gap`, without intervals; empty if the phase did not train the sneaky role.
+    At parity, sneaky incorrect solutions score as high as helpful correct ones, in smoothed means. Empty if the phase
+    did not train the sneaky role.
     """
     line = next((line for line in reversed(lines) if "prover/parity_num_steps" in line), None)
     if line is None:
@@ -35,9 +36,11 @@ FIFTHS = 5
 
 def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """
-    Figures of whether a role loses accuracy at the end of its training, as Kirchner et al. 2024 report of the helpful role.
+    Compute `late_change/ROLE`, without intervals, from the metrics of a prover phase; none for a role with fewer than
+    five steps.
 
-    Returns: `late_change/ROLE`, without intervals; none for a role with fewer than five steps.
+    It shows whether a role loses accuracy at the end of its training, as Kirchner et al. 2024 report of the helpful
+    role.
     """
     figures = {}
     for role in GAME_ROLES:
@@ -52,12 +55,11 @@ def late_changes(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
 
 def new_text_figures(earlier: Sequence[Path], current: Mapping[Role, Path]) -> dict[str, Figure]:
     """
-    Compute the share of a round's texts that are new to later verifiers.
+    Compute `new_texts/...`: shares of a round's texts that are new to later verifiers.
 
     Texts are compared without surrounding white space, as for pairs, by hashes of 64 bits. Failed solutions, which are
-    in no pair, do not count.
-
-    Returns: `new_texts/...`; `n` counts the distinct texts that the role wrote for its problems.
+    in no pair, do not count. `earlier` are the pool files of earlier rounds and of the base prover, `current` those of
+    the round; `n` counts the distinct texts that a role wrote for its problems.
     """
     known = np.unique(np.concatenate([np.empty(0, np.uint64), *(_read_texts(path)["text"] for path in earlier)]))
     figures = {}
@@ -117,28 +119,20 @@ class FalsePositiveRise:
         return f"{self.checker}_{self.role}"
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {name: getattr(self, name).to_dict() for name in ("before", "early", "rise")}
-        return {"checker": self.checker, "role": self.role, **figures}
+        return asdict(self)
 
 
 def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> int:
-    """
-    Return the last step whose solutions count as early.
-
-    Args:
-        share: The first part of the training, in (0, 1).
-        steps_per_batch: Steps for which one batch of solutions is used. At least one batch after the first is early.
-    """
+    """Return the last step in the first `share`, in (0, 1), of planned steps, or of the batch after the first."""
     return max(math.ceil(share * num_steps) - 1, steps_per_batch)
 
 
 def false_positive_rises(rows: Iterable[Mapping[str, Any]]) -> list[FalsePositiveRise]:
     """
-    Compare the shares of accepted wrong solutions before and early in a training.
+    Compare the shares of accepted wrong solutions before and early in a training, by checker and role, sorted.
 
-    Args:
-        rows: Fields of [`WrongSolutions`], of the steps up to [`last_early_step`].
-    Returns: one per checker and role that has wrong solutions, sorted. A side without any has an empty figure.
+    `rows` are fields of [`WrongSolutions`], of the steps up to [`last_early_step`]. A side without any has an empty
+    figure.
     """
     cells: dict[tuple[str, str], tuple[list, list]] = {}
     for row in rows:
@@ -153,11 +147,7 @@ def false_positive_rises(rows: Iterable[Mapping[str, Any]]) -> list[FalsePositiv
 
 
 def is_collapse_expected(rise: Figure, limit: float) -> bool:
-    """
-    Whether a rise is at least `limit` and its interval excludes 0.
-
-    The second condition keeps few wrong solutions from raising an alarm.
-    """
+    """Whether a rise is at least `limit` and its interval excludes 0, so that few wrong solutions raise no alarm."""
     return rise.value is not None and rise.value >= limit and rise.bounds[0] > 0
 
 

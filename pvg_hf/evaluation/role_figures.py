@@ -6,7 +6,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem
+from pvg_hf.evaluation.intervals import difference, mean_by_problem, rate_by_problem, share_by_problem, with_problems
 from pvg_hf.tasks.answers import ANSWER_FORMATS
 
 BY_FLAWS = ("flawless", "one_flaw", "more_flaws")
@@ -32,20 +32,12 @@ def scored_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_valid_mistake(rows: pd.DataFrame) -> pd.Series:
-    """
-    Whether each row's solution is what the sneaky role is asked for: incorrect, and not failed.
-
-    A solution that was truncated or has no answer is a success of neither role.
-    """
+    """Whether each row's solution is what the sneaky role is asked for: incorrect, and not failed."""
     return ~has_failed(rows) & ~rows["correct"].astype(bool)
 
 
 def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    """
-    Compute figures of one role's solutions.
-
-    Returns: outcomes, accuracies and mean scores (of [`scored_rows`]), as in the catalogue.
-    """
+    """Compute outcomes, accuracies and mean scores (of [`scored_rows`]) of solutions that are all of one role."""
     ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
     figures = {
@@ -69,7 +61,7 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
 
 
 def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the helpful correct solutions, which completeness is about, and the sneaky incorrect ones, which soundness is about."""
+    """Return the helpful correct solutions, for completeness, and the sneaky incorrect ones, for soundness."""
     right, wrong = scored_rows(helpful), scored_rows(sneaky)
     return right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
 
@@ -77,23 +69,15 @@ def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFram
 def game_figures(
     helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """
-    Compute the verifier's decisions on both roles at an acceptance threshold (completeness and soundness).
-
-    Args:
-        helpful, sneaky: The scored solutions of each role; only [`scored_rows`] rows count.
-        threshold: A solution is accepted if its score is strictly above it.
-    """
+    """Compute the verifier's decisions on both roles; a scored solution strictly above `threshold` is accepted."""
     right, wrong = game_sides(helpful, sneaky)
     return {
         "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),
         "soundness": rate_by_problem(wrong["score"] <= threshold, wrong["problem_id"]),
         "exploit_rate": rate_by_problem(wrong["score"] > threshold, wrong["problem_id"]),
         "score_gap": difference(
-            right["score"],
-            right["problem_id"],
-            wrong["score"],
-            wrong["problem_id"],
+            *with_problems(right, "score"),
+            *with_problems(wrong, "score"),
             seed=derive_seed(seed, "score_gap"),
             num_resamples=num_resamples,
         ),
@@ -101,11 +85,7 @@ def game_figures(
 
 
 def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    """
-    Compute diversity figures of one role's texts. Compare distinct shares only for equally many solutions per problem.
-
-    Returns: `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the role.
-    """
+    """Compute `distinct`, `duplicates`, `distinct_correct` and `num_tokens` of the texts of one role."""
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
     known = rows[rows["num_tokens"].notna()]
@@ -140,12 +120,10 @@ def has_flaws(rows: pd.DataFrame) -> bool:
 
 def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Tabulate the first flaws by role.
+    Tabulate the first flaws of solutions (`first_flaw_kind`, null without a flaw) by role.
 
-    Args:
-        rows: Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
-    Returns: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions; one row
-        for every role and every kind that occurs in `rows`, most frequent kinds first.
+    One row for every role and every kind that occurs, most frequent kinds first: `role`, `kind`, `count`, and `share`
+    with `low` and `high` among the role's `n` flawed solutions.
     """
     flawed = rows[rows["first_flaw_kind"].notna()]
     table = []
@@ -158,13 +136,7 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
-    """
-    Compute the step validity of one role's solutions, and how much they leave implicit.
-
-    Args:
-        rows: Solutions with `FLAW_COLUMNS` and `outcome`, all of this role, with `implicit_share` if the task has it.
-    Returns: `step_validity`, `flawed_correct` and, if the task knows it, `implicit_share` of the role.
-    """
+    """Compute `step_validity`, `flawed_correct` and, if known, `implicit_share` of one role's solutions."""
     correct = rows[rows["correct"].astype(bool)]
     valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step
     figures = {

@@ -28,10 +28,9 @@ class Calibration:
     """
     Maps a confidence to the probability of being correct, `sigmoid(slope * confidence + intercept)`.
 
-    Args:
-        slope, intercept: The line; its slope is at least 0, and 0 if the confidence is not informative.
-        num_samples: Number of solutions per choice. The calibration holds for this number only: the best score of more
-            solutions is higher, but not correct as much more often.
+    The slope is at least 0, and 0 if the confidence is not informative. `num_problems` counts the choices that the
+    calibration was fitted to. It holds for choices among `num_samples` solutions only: the best score of more
+    solutions is higher, but not correct as much more often.
     """
 
     slope: float
@@ -63,17 +62,15 @@ def choose_answer(
     same: SameAnswer = answers_equal,
 ) -> Choice | None:
     """
-    Choose one of several solutions to a problem; `None` if none can be chosen.
+    Choose one of several solutions to a problem by their answers and the verifier's scores; `None` if none can be
+    chosen.
 
-    Args:
-        answers, scores: Final answers of the solutions (`None` for one that cannot be chosen), and the verifier's
-            scores.
-        rule: `best`: the highest score, which is the confidence. `vote`: the most frequent answer; the confidence is
-            its share of the solutions. `weighted-vote`: the answer with the largest sum of weights; the confidence is
-            their mean over all solutions. Ties go to the answer that was given first (`vote`), to the answer with the
-            highest score (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the
-            highest-scoring solution with the answer is chosen.
-        weigh: Maps a single solution's score to its weight, for `weighted-vote`.
+    `answers` are final answers, `None` for a solution that cannot be chosen. The rules are `best`: the highest score,
+    which is the confidence; `vote`: the most frequent answer, whose share of the solutions is the confidence; and
+    `weighted-vote`: the answer with the largest sum of weights, which `weigh` maps a single solution's score to; the
+    confidence is their mean over all solutions. Ties go to the answer that was given first (`vote`), to the answer
+    with the highest score (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the
+    highest-scoring solution with the answer is chosen.
     """
     groups = _group_answers(answers, same)
     if not groups:
@@ -112,7 +109,7 @@ def _group_answers(answers: Sequence[str | None], same: SameAnswer) -> list[list
 
 
 def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: SameAnswer = answers_equal) -> float:
-    """Return the probability that a vote is right if ties are broken at random: of the most frequent answers, the share correct."""
+    """Return P(a vote is right) if ties are broken at random: the share correct of the most frequent answers."""
     groups = _group_answers(answers, same)
     most = [group for group in groups if len(group) == max(map(len, groups))]
     return sum(correct[group[0]] for group in most) / len(most) if most else 0.0
@@ -120,13 +117,11 @@ def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: Sam
 
 def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAnswer = answers_equal) -> pd.DataFrame:
     """
-    Apply each rule to each problem's solutions, of which failed ones are not chosen.
+    Apply each rule to each problem's solutions by one prover, of which failed ones are not chosen.
 
-    Args:
-        weigh, same: As for [`choose_answer`]; without weights `weighted-vote` is omitted.
-    Returns: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of each
-        rule is (under the rule's name); `vote_share` (see there); and the choice's confidence (`confidence/RULE`), NaN
-        if every solution failed.
+    Without weights, `weighted-vote` is omitted. The table has per problem `problem_id`; whether the first solution is
+    correct (`first`), and whether the choice of each rule is (under the rule's name); `vote_share` (see there); and
+    the choice's confidence (`confidence/RULE`), NaN if every solution failed.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
     rows = rows.assign(answer=rows["answer"].where(~has_failed(rows) & rows["score"].notna(), None))
@@ -149,15 +144,13 @@ def fit_calibration(
     confidence: Sequence[float], correct: Sequence[bool], num_samples: int | None = None
 ) -> Calibration:
     """
-    Fit a calibration by Platt scaling (Platt 1999), a logistic regression on the confidence.
+    Fit a calibration by Platt scaling (Platt 1999), a logistic regression on the confidence; NaN is ignored.
 
     The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead of 1 and 0, so that the fit is finite even if
-    correct and incorrect choices do not overlap.
+    correct and incorrect choices do not overlap. `num_samples`, the solutions per problem, is stored.
 
-    Args:
-        confidence, correct: shape `(num_choices,)`. Confidence of each choice, and whether it is correct; NaN is
-            ignored.
-    Raises `ValueError` if there is no choice.
+    Raises:
+        ValueError: if there is no choice.
     """
     levels, is_correct = np.asarray(confidence, float), np.asarray(correct, bool)
     is_there = ~np.isnan(levels)
@@ -189,13 +182,12 @@ def fit_weights(rows: pd.DataFrame) -> Calibration:
 @dataclass(frozen=True)
 class AnswerRules:
     """
-    Calibrations and accuracies of the rules of [`choose_answer`], from problems with known truth.
+    Calibrations and accuracies of the rules of [`choose_answer`], from `num_problems` problems of one `part` of the
+    split.
 
-    Args:
-        num_samples, num_problems: Number of solutions per choice, for which alone the probabilities hold, and number
-            of problems.
-        calibrations, accuracies: For each rule, the map from a choice's confidence to its probability of being
-            correct, and the share of problems with a correct choice.
+    The probabilities hold for choices among `num_samples` solutions alone. `weigh` has the weights of a weighted vote.
+    `calibrations` and `accuracies` have, for each rule, the map from a choice's confidence to its probability of being
+    correct, and the share of problems with a correct choice.
     """
 
     num_samples: int
@@ -222,13 +214,13 @@ class AnswerRules:
 
 def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answers_equal) -> AnswerRules:
     """
-    Fit the calibrations of all rules.
+    Fit the calibrations of all rules to the solutions of one prover, all from one part of the split.
 
-    Args:
-        rows: Solutions of one prover in the pool's columns, all from one part of the split.
-        num_samples: Number of solutions per choice. A problem with a multiple of them counts several times, with
-            different solutions.
-    Raises `ValueError` if no problem has that many solutions, or no solution has an answer and a score.
+    A choice is made among `num_samples` solutions. A problem with a multiple of them counts several times, with
+    different solutions.
+
+    Raises:
+        ValueError: if no problem has that many solutions, or no solution has an answer and a score.
     """
     # Consecutive blocks of `num_samples` solutions are separate draws of one choice.
     rows = rows.assign(draw=rows["sample_index"] // num_samples)
@@ -251,10 +243,9 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
 
 def answer_figures(rows: pd.DataFrame, *, seed: int, same: SameAnswer = answers_equal) -> dict[str, Figure]:
     """
-    Compute how often answers are correct, each problem counting once, and the trade-off between coverage and accuracy.
+    Compute the figures `answers/...` of the catalogue, each problem counting once; no answer counts as incorrect.
 
-    Args:
-        seed: Seed of the halves: weights and probabilities for a problem are fitted on the other half of the problems.
+    Weights and probabilities for a problem are fitted on the other one of two seeded halves of the problems.
     """
     choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]

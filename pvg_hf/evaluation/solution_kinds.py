@@ -16,11 +16,9 @@ from pvg_hf.run.read import RunData
 @dataclass(frozen=True)
 class ShownText:
     """
-    A solution of a kind, as pages show it.
+    A solution of a kind, as pages show it: `text` replaces its plain lines, `reference` is the problem's.
 
-    Args:
-        reveals_nothing: Whether the text may be shown while the verdict is hidden.
-        verdict, details: The verdict in words, and what is known about the solution.
+    `reveals_nothing` says whether the text may be shown while the verdict is hidden.
     """
 
     text: Markup
@@ -31,33 +29,29 @@ class ShownText:
 
 
 class SolutionKind(Protocol):
-    """A kind of solutions, recognised by the columns of their rows."""
+    """A kind of solutions, recognised by the columns of their rows, whose meanings dataset cards state."""
+
+    column_meanings: Mapping[str, str]
 
     def covers(self, columns: Iterable[str]) -> bool:
         """Whether rows with these columns hold solutions of this kind."""
-        ...
 
     def figures(self, rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
         """Compute figures of one role's solutions; keys as in [`~pvg_hf.evaluation.summary.evaluate_round`]."""
-        ...
 
     def problem_columns(self, rows: pd.DataFrame, role: Role) -> dict[str, pd.Series]:
         """Return a role's further columns of the table of problems, indexed by problem."""
-        ...
 
     def show(self, row: Mapping[str, Any], honest: Iterable[str]) -> ShownText | None:
         """
         Prepare a solution for a page; `None` if it is shown as plain text.
 
-        Args:
-            row: A row of the pool, with the problem's `reference`.
-            honest: Answers of correct solutions to the same problem by the helpful role.
+        `row` is a row of the pool with the problem's `reference`; `honest` are the answers of correct solutions to the
+        same problem by the helpful role.
         """
-        ...
 
     def report_section(self, run: RunData) -> Markup:
         """Render the kind's part of the report; empty for a run without such solutions."""
-        ...
 
 
 def find_kinds(columns: Iterable[str]) -> list[SolutionKind]:

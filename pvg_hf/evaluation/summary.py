@@ -12,7 +12,7 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.evaluation.acceptance import acceptance_figures, author_separability
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
-from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference
+from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference, with_problems
 from pvg_hf.evaluation.roc import monitor_figures, roc_figures
 from pvg_hf.evaluation.role_figures import (
     diversity_figures,
@@ -57,24 +57,19 @@ def evaluate_round(
     num_resamples: int,
 ) -> dict[str, Figure]:
     """
-    Compute the figures of a round.
+    Compute the figures of a round, by keys such as `round/accuracy/helpful` (see the catalogue); `round/base_` for the
+    base prover.
 
-    Args:
-        test_rows: Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in
-            both roles (`round_index` -1), all scored by this round's verifier.
-        heldout_rows: Solutions to the held-out problems of the verifier, scored by this round's verifier, with their
-            `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of
-            pairs).
-        threshold: A solution is accepted if its score is strictly above it (see
-            [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
-        best_helpful_rows: Test solutions of this round's best helpful checkpoint, if the helpful role was trained.
-        best_of_n: Sizes of the balanced best-of-n, even.
-        same_answer: Whether two answers are the same, according to the task.
-        seed, num_resamples: Settings of the bootstraps over problems; each figure's seed derives from its name.
-    Returns: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`; the functions that compute them
-        explain them. Figures of the base prover begin with `round/base_`. A figure without data is empty.
-    Raises `ValueError` if a column is missing, or the test rows contain more than one round in addition to the base
-        prover's.
+    `test_rows` are test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's
+    in both roles (`round_index` -1). `heldout_rows` are solutions to the verifier's held-out problems, with their
+    `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs). This
+    round's verifier has scored both, and accepts what is strictly above `threshold` (see
+    [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]). `best_helpful_rows` are test solutions of this round's
+    best helpful checkpoint, if the helpful role was trained; `best_of_n` has even sizes. Bootstraps are over problems,
+    and each figure's seed derives from its name. A figure without data is empty.
+
+    Raises:
+        ValueError: if a column is missing, or the test rows contain two rounds in addition to the base prover's.
     """
     _check(test_rows, heldout_rows)
     draws = {"seed": seed, "num_resamples": num_resamples}
@@ -106,14 +101,12 @@ def evaluate_round(
 
 def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Return a table with one row per test problem.
+    Return a table with one row per test problem, from the `test_rows` of [`evaluate_round`].
 
-    Args:
-        test_rows: As in [`evaluate_round`].
-    Returns: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
-        `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
-        `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
-        them is missing). Registered kinds of solutions add columns.
+    Its columns are `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
+    `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and `fooled`:
+    whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of them is missing).
+    Registered kinds of solutions add columns.
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -127,10 +120,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     for kind in find_kinds(current.columns):
         for role in GAME_ROLES:
             table = table.assign(**kind.problem_columns(_role_rows(current, role), role))
-    for cell, role, is_correct in (
-        ("helpful_correct", Role.HELPFUL, True),
-        ("sneaky_incorrect", Role.SNEAKY, False),
-    ):
+    for cell, role, is_correct in (("helpful_correct", Role.HELPFUL, True), ("sneaky_incorrect", Role.SNEAKY, False)):
         rows = scored_rows(_role_rows(current, role))
         scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
         table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()
@@ -165,22 +155,15 @@ def _best_of_n_figures(
 def _changes(
     current: pd.DataFrame, best_helpful: pd.DataFrame | None, base: pd.DataFrame, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """
-    Return this round's figures minus the base prover's in the same role, paired by problem, with the same verifier.
-
-    They are the accuracies (also that of the kept helpful checkpoint), the shares of valid sneaky mistakes and their
-    scores.
-    """
+    """Return this round's figures minus the base prover's, paired by problem, with the same verifier."""
     sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
     if best_helpful is not None:
         sides["accuracy_change/best_helpful"] = (best_helpful, _role_rows(base, Role.HELPFUL))
         name = "accuracy/best_helpful"
-        figures[name] = rate_by_problem(best_helpful["correct"], best_helpful["problem_id"])
+        figures[name] = rate_by_problem(*with_problems(best_helpful, "correct"))
     for name, (rows, base_rows) in sides.items():
-        figures[name] = rate_difference(
-            rows["correct"], rows["problem_id"], base_rows["correct"], base_rows["problem_id"]
-        )
+        figures[name] = rate_difference(*with_problems(rows, "correct"), *with_problems(base_rows, "correct"))
     sneaky, base_sneaky = (_role_rows(rows, Role.SNEAKY) for rows in (current, base))
     return {**figures, **_sneaky_changes(sneaky, base_sneaky, seed=seed, num_resamples=num_resamples)}
 
@@ -194,10 +177,8 @@ def _sneaky_changes(
     return {
         "valid_sneaky_change": rate_difference(valid, sneaky["problem_id"], base_valid, base_sneaky["problem_id"]),
         name: difference(
-            mistakes["score"],
-            mistakes["problem_id"],
-            base_mistakes["score"],
-            base_mistakes["problem_id"],
+            *with_problems(mistakes, "score"),
+            *with_problems(base_mistakes, "score"),
             seed=derive_seed(seed, name),
             num_resamples=num_resamples,
         ),
@@ -233,7 +214,6 @@ def _author_figures(rows: pd.DataFrame, *, seed: int) -> dict[str, Figure]:
 
 
 def _correct_in_same_problems(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the correct solutions among `rows` to those problems for which `part` has an incorrect one."""
     problem_ids = part.loc[~part["correct"].astype(bool), "problem_id"]
     return rows[rows["correct"].astype(bool) & rows["problem_id"].isin(problem_ids)]
 

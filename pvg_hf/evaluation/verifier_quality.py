@@ -1,5 +1,6 @@
-"""Measures how well a verifier's scores separate correct from incorrect solutions."""
+"""Measures how well a verifier judges: its scores of solutions, and the evaluations that a generative one writes."""
 
+import json
 import math
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.figure import EMPTY, Figure, wilson
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
@@ -24,16 +26,19 @@ from pvg_hf.evaluation.intervals import (
 
 NUM_CALIBRATION_BINS = 10
 
+UNREADABLE = "none"  # in keys, stands for a score that cannot be read
+
 
 def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     """
     Return the acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
 
-    Args:
-        scores: shape `(n,)`. Verifier scores. A solution is accepted if its score is strictly above the threshold.
-        correct: shape `(n,)`. Correctness, free of label noise.
-    Returns: the midpoint between two adjacent scores; the lowest of several that are equally good.
-    Raises `ValueError` if all solutions are correct, all are incorrect, or all scores are equal.
+    Scores and correctness (free of label noise) have the shape `(n,)`. A solution is accepted if its score is strictly
+    above the threshold, which is the midpoint between two adjacent scores; the lowest of several that are equally
+    good.
+
+    Raises:
+        ValueError: if all solutions are correct, all are incorrect, or all scores are equal.
     """
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     values, codes = np.unique(scores, return_inverse=True)
@@ -56,9 +61,9 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     Whether each solution is accepted at a threshold that was chosen without its problem.
 
     The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into
-    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
-
-    Returns: nullable booleans with the index of `rows`; null if the other half allows no threshold.
+    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one. `rows` have
+    `problem_id`, `score` (finite) and `correct`; the result holds nullable booleans, null if the other half allows no
+    threshold.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
@@ -79,7 +84,8 @@ def pair_accuracy(rows: pd.DataFrame) -> Figure:
     Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count
     half.
 
-    Returns: `n` is the number of pairs.
+    `rows` have `problem_id`, `score` and `correct`; every pair of each problem counts once, and `n` is the number of
+    pairs.
     """
     counts = [_count_pairs(group) for _, group in rows.groupby("problem_id", sort=False)]
     wins, pairs = np.array(counts, dtype=float).reshape(-1, 2).T
@@ -91,9 +97,8 @@ def roc_auc(rows: pd.DataFrame) -> Figure:
     P(a correct solution scores higher than an incorrect one, of any problems); ties count half.
 
     The interval is Wilson's for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance over problems
-    (Obuchowski 1997). A solution contributes the share of the other class that it outscores.
-
-    Returns: `n` is the number of solutions; there is no value if a class is missing.
+    (Obuchowski 1997). A solution contributes the share of the other class that it outscores. `rows` have `problem_id`,
+    `score` and `correct`; `n` is their number, and there is no value if a class is missing.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     problem_ids, num_correct = rows["problem_id"].to_numpy(), correct.sum()
@@ -117,13 +122,11 @@ def quality_figures(
     rows: pd.DataFrame, *, compared: pd.DataFrame | None = None, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    Compute a verifier's figures on scored solutions.
+    Compute the figures of the catalogue that begin with `verifier_`, without this prefix.
 
-    Args:
-        rows: Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`];
-            figures that use it ignore rows where it is null).
-        compared: Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in
-            `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
+    `rows` have `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures that
+    use it ignore rows where it is null). `compared` are correct solutions, with the same columns, to compare with the
+    incorrect ones of `rows` in `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]
@@ -173,3 +176,53 @@ def _count_pairs(group: pd.DataFrame) -> tuple[float, int]:
     scores, correct = group["score"].to_numpy(float), group["correct"].to_numpy(bool)
     wins = pair_wins(scores[correct][:, None], scores[~correct])
     return wins.sum(), wins.size
+
+
+def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
+    """
+    Compute the figures of the catalogue that begin with `evaluations/`; `none` stands for unreadable scores.
+
+    `rows` has one row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
+    `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the task
+    cannot tell).
+    """
+    figures = {
+        "evaluations/format_rate": _rate(rows, rows["has_form"]),
+        "evaluations/accuracy": _rate(rows, rows["predicted"] == rows["reference"]),
+    }
+    for true in ALLOWED_SCORES:
+        of_true = rows[rows["reference"] == true]
+        for name in confusion_columns():
+            is_cell = of_true["predicted"].isna() if name == UNREADABLE else of_true["predicted"] == float(name)
+            figures[f"evaluations/confusion/{true:g}_as_{name}"] = _rate(of_true, is_cell)
+    figures["evaluations/false_positive_rate"] = figures["evaluations/confusion/0_as_1"]
+    judged_issues = [
+        (problem_id, not is_real)
+        for problem_id, issues in zip(rows["problem_id"], rows["issues"], strict=True)
+        for _, is_real in json.loads(issues)
+    ]
+    figures["evaluations/hallucinated"] = rate_by_problem(
+        [wrong for _, wrong in judged_issues], [where for where, _ in judged_issues]
+    )
+    return figures
+
+
+def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
+    """
+    Compute `labels/...` of proofs by `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
+    """
+    is_labelled = labels["label"].notna()
+    decided = labels[is_labelled]
+    return {
+        "labels/coverage": _rate(labels, is_labelled),
+        "labels/precision": _rate(decided, decided["label"] == decided["reference"]),
+    }
+
+
+def confusion_columns() -> list[str]:
+    """Return the possible predictions, as they are named in the keys."""
+    return [*(f"{score:g}" for score in ALLOWED_SCORES), UNREADABLE]
+
+
+def _rate(rows: pd.DataFrame, hits: pd.Series) -> Figure:
+    return rate_by_problem(hits.to_numpy(), rows["problem_id"].to_numpy())

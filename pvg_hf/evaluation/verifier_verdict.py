@@ -30,9 +30,8 @@ class Statement:
     """
     A finding, in words.
 
-    Args:
-        mark: `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheets.
-        links: Links of the report shown before the text: their words, and the id of the section that explains them.
+    `mark` is `good`, `bad`, `open` (not clearly different from chance) or `plain`; it is a class of the style sheets.
+    `links` of the report are shown before the text: their words, and the id of the section that explains them.
     """
 
     mark: str
@@ -47,10 +46,7 @@ class Statement:
 
 
 def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
-    """
-    State what the last verifier is worth: against its own prover, less than an earlier one, and compared with the round
-    before and the first round.
-    """
+    """State the last verifier's value: on its own prover, where it fell, and compared with earlier rounds."""
     if not rounds:
         return []
     earlier = [
@@ -65,23 +61,17 @@ def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
 def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -> Statement:
     last = rounds[-1]
     pairs, accepted = last.figure("test_pair_accuracy"), last.figure(OWN_ACCEPTED)
-    (pairs_mark, pairs_words), (mark, words) = (
-        _beats_chance(pairs, 0.5),
-        _beats_chance(accepted, COMPLETENESS, sign=-1),
-    )
+    pairs_mark, pairs_words = _beats_chance(pairs, 0.5)
+    mark, words = _beats_chance(accepted, COMPLETENESS, sign=-1)
     others = [(index, _accepted(rounds, index, last.round_index)) for index in earlier]
     shown = [f"{percent(figure)} (verifier {index})" for index, figure in others if figure.value is not None]
-    known = (
-        f" Earlier verifiers, which this prover was not trained against, accept {' and '.join(shown)}."
-        if shown
-        else ""
-    )
+    known = " Earlier verifiers, which this prover was not trained against, accept {}.".format(" and ".join(shown))
     return Statement(
         next(found for found in ("bad", "open", "plain") if found in (pairs_mark, mark)),
         f"Verifier {last.round_index} on its own prover",
         f"it orders {percent(pairs)} of the pairs of a correct and an incorrect solution rightly (by chance 50 %): {pairs_words}. Where "
         f"it accepts 95 % of the helpful correct solutions, it accepts {percent(accepted)} of the sneaky mistakes (by chance 95 %): "
-        f"{words}.{known}",
+        f"{words}.{known if shown else ''}",
     )
 
 
@@ -100,11 +90,7 @@ def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> lis
     falls = []
     for key in FALLS:
         now = last.figure(key)
-        fallen = [
-            data
-            for data in before
-            if compare_figures(data.figure(key), now, rise=("", ""), fall=("bad", ""))[0] == "bad"
-        ]
+        fallen = [data for data in before if (difference_of_ends(now, data.figure(key)).high or 0) < 0]
         if fallen:
             was = f"{percent(fallen[0].figure(key))} in round {fallen[0].round_index}"
             falls.append(f"{heading_of(key)}, fell to {percent(now)}, from {was}")
@@ -116,10 +102,9 @@ def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> 
     """
     Compare the verifiers of two rounds on each pool that both have judged, the worst one first.
 
-    The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it and no
-    other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it.
-
-    Returns: one, whose mark is that of the worst pool; none if both have judged no other pool.
+    The pool of the later verifier's own prover does not count as the worst one: that prover was trained to deceive it
+    and no other, so that a good verifier does worse there, too. The first of [`verifier_statements`] judges it. The
+    mark is that of the worst pool; there is no statement if both have judged no other pool.
     """
     names = {data.round_index: f"prover {data.round_index}" for data in rounds}
     names |= {index: f"prover {index} (trained against verifier {index})" for index in (earlier, later)}
@@ -159,11 +144,7 @@ def _accepted(rounds: Sequence[RoundData], verifier: int, pool: int, name: str =
 
 
 def _change(rounds: Sequence[RoundData], later: int, earlier: int, pool: int) -> Figure:
-    """
-    Share that the later verifier accepts less that of the earlier one.
-
-    It is paired by problem if the earlier one is the pool's own, and otherwise [`difference_of_ends`].
-    """
+    """Share that the later verifier accepts less the earlier one's; paired if the pool is the earlier one's own."""
     ours, theirs = (_accepted(rounds, verifier, pool) for verifier in (later, earlier))
     paired = _accepted(rounds, later, pool, "accepted_change")
     is_paired = own_verifier(pool) == earlier and paired.value is not None

@@ -1,5 +1,5 @@
 """
-Figures of verifiers x pools: the verifier of any round on the test solutions of any round.
+Figures of the verifier of any round on the test solutions of any round.
 
 Comparing each verifier only with the prover that was trained against it hides robustness, since the attacker changes
 with the verifier. On one pool, all verifiers judge the same solutions.
@@ -28,14 +28,11 @@ OWN_ACCEPTED = "pools/accepted/{round}/{round}"
 
 def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Compute the figures of each verifier on each pool.
+    Compute the figures of the catalogue that begin with `pools/`, for each verifier and pool.
 
-    Args:
-        scores: Test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
-            `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
-            [`own_verifier`]; null if unknown).
-        seed, num_resamples: Settings of the bootstraps over problems. Figures of one pool use the same draws of
-            problems.
+    `scores` are test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
+    `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
+    [`own_verifier`]; null if unknown). Figures of one pool use the same draws of problems.
     """
     figures = {}
     for (verifier, pool), rows in scores.groupby(["verifier", "round_index"]):
@@ -65,8 +62,8 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
     """
     Share of the sneaky incorrect solutions accepted when `COMPLETENESS` of the helpful correct ones are.
 
-    Each resample of the problems sets its own threshold. Equal scores are accepted in part, so that the completeness is
-    the same for all verifiers.
+    `rows` are scored solutions of one pool that did not fail. Each resample of the problems sets its own threshold.
+    Equal scores are accepted in part, so that the completeness is the same for all verifiers.
     """
     rows = _game_rows(rows)
     mistakes = rows[~rows["correct"].astype(bool)]
@@ -79,11 +76,7 @@ def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figu
 
 
 def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figure:
-    """
-    Difference of [`accepted_share`] between two verifiers on the same solutions: that of `score` minus `own_score`.
-
-    Both shares are computed on the same resamples of the problems. `n` counts problems.
-    """
+    """[`accepted_share`] by `score` minus that by `own_score`, on the same resamples; `n` counts problems."""
     rows = _game_rows(rows)
     if rows["own_score"].isna().any():
         return EMPTY
@@ -98,11 +91,7 @@ def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Fig
 
 
 def accepted_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """
-    Return the helpful correct and the sneaky incorrect solutions with the share of each that is `accepted`.
-
-    See [`accept_at_completeness`]. The mean over sneaky incorrect solutions is [`accepted_share`].
-    """
+    """Return both sides of the game with the share `accepted` of each; [`accepted_share`] is the mean of mistakes."""
     return _game_rows(accept_at_completeness(rows))
 
 
@@ -110,8 +99,8 @@ def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
     """
     Return solutions with the share of each that is `accepted` when `COMPLETENESS` of the helpful correct ones are.
 
-    It is 1 above the score at which that is reached, 0 below it, and the same share for all solutions with that score.
-    Without a helpful correct solution, the result has no rows.
+    `rows` are scored solutions that did not fail. The share is 1 above the score at which that is reached, 0 below it,
+    and the same for all solutions with that score. Without a helpful correct solution, the result has no rows.
     """
     scores = rows["score"].to_numpy(float)
     complete = scores[(rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value)).to_numpy()]

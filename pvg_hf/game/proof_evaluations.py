@@ -12,7 +12,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
+from pvg_hf.evaluation.verifier_quality import evaluation_figures, label_figures
 from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import EVALUATIONS, LABELS, pool_file, pool_test_file

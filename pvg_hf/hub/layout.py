@@ -42,13 +42,7 @@ TAG = re.compile(r"round-\d{3,}")  # tag of a published round
 
 @dataclass(frozen=True)
 class RunRepos:
-    """
-    Names of a run's repositories: its two players, its solutions, and the base weights of adapters.
-
-    Args:
-        run: Prefix of the repository names.
-    Raises `ValueError` if the resulting names are not valid on the Hub.
-    """
+    """Names of a run's repositories, which begin with `run`; a `ValueError` if the Hub does not allow one."""
 
     namespace: str
     run: str
@@ -78,7 +72,7 @@ class RunRepos:
 
     @classmethod
     def parse(cls, text: str) -> "RunRepos":
-        """Parse `NAMESPACE/RUN`."""
+        """Parse `NAMESPACE/RUN`; a `ValueError` if `text` has another form."""
         namespace, slash, run = text.partition("/")
         if not slash or not namespace or not run or "/" in run:
             raise ValueError(f"A run on the Hub is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got {text!r}.")
@@ -146,7 +140,8 @@ _DERIVED = re.compile(
 def is_record(path: str, round_index: int) -> bool:
     """Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or earlier."""
     found = next((match for pattern in _RECORDS if (match := pattern.fullmatch(path))), None)
-    return found is not None and _is_in(found.groupdict().get("round"), round_index)
+    name = found and found.groupdict().get("round")
+    return found is not None and (name is None or int(name.removeprefix("round-")) <= round_index)
 
 
 def is_ours(kind: str, path: str) -> bool:
@@ -194,12 +189,10 @@ def place_of_player(
     player: str, path: str, round_index: int, *, has_own_base: bool, is_separate: bool = False
 ) -> str | None:
     """
-    Path in the run's folder of a file of a player's repository.
+    Path in the run's folder of a file of a player's repository, at a round; `None` if it is not pulled.
 
-    Args:
-        has_own_base: Whether the run made the player's first weights itself.
-        is_separate: Whether each role has a separate folder. The files at the root are then a copy of the helpful
-            role's.
+    `has_own_base` says whether the run made the player's first weights itself, `is_separate` whether each role has a
+    separate folder. The files at the root are then a copy of the helpful role's.
     """
     if not _MODELS[player].fullmatch(path):
         return None
@@ -209,10 +202,6 @@ def place_of_player(
     if folder != BASE_FOLDER:
         return f"{player}/{round_name(round_index)}/{path}"
     return f"models/{player}/{rest}" if has_own_base else None
-
-
-def _is_in(name: str | None, round_index: int) -> bool:
-    return name is None or int(name.removeprefix("round-")) <= round_index
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

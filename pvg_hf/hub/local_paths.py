@@ -18,17 +18,13 @@ _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 
 
 def published_recipe(recipe: Recipe) -> bytes:
-    """
-    Serialize a recipe for publication.
-
-    Each local path is replaced by [`~pvg_hf.config.recipe.NOT_PUBLISHED`], and `output_dir` by its default.
-    """
+    """Serialize a recipe without local paths (`NOT_PUBLISHED` instead) and with the default `output_dir`."""
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
     return dump_recipe(load_recipe(values)).encode()
 
 
 def published_judgement(judgement: bytes) -> bytes:
-    """Rewrite the result of an evaluation for publication, so that its settings name no local folder."""
+    """Rewrite the JSON of a [`~pvg_hf.run.judgements.Judgement`], so that its settings name no local folder."""
     values = json.loads(judgement)
     hidden = {
         key: NOT_PUBLISHED
@@ -41,7 +37,7 @@ def published_judgement(judgement: bytes) -> bytes:
 
 
 def is_local_path(text: str, key: str = "") -> bool:
-    """Whether a text names a file or folder of this machine, rather than a module, a Hub id or a built-in model."""
+    """Whether a recipe's value names a local file or folder, not a module, a Hub id or a built-in model."""
     if text in PACKAGED or "\n" in text or not 0 < len(text) < 4096:
         return False
     if _ROOTED.fullmatch(text) or PureWindowsPath(text).drive:
@@ -54,7 +50,11 @@ def is_local_path(text: str, key: str = "") -> bool:
 
 
 def published_base(config: bytes, base: str | None, revision: str) -> bytes:
-    """Rewrite an adapter's configuration for publication, so that it names a base model that readers can load."""
+    """
+    Rewrite an adapter's configuration (PEFT's JSON), so that it names a base model that readers can load.
+
+    `base` is the repository of the adapter's base weights, if they are published with it, and `revision` their tag.
+    """
     values = json.loads(config)
     if base is not None:
         return _dump(values | {"base_model_name_or_path": base, "revision": revision})
@@ -67,10 +67,10 @@ def published_base(config: bytes, base: str | None, revision: str) -> bytes:
 
 def restore_base(file: Path, published: str, name: str, revision: str | None) -> None:
     """
-    Undo [`published_base`] in a downloaded configuration.
+    Undo [`published_base`] in a downloaded configuration; it is left alone if it does not name the repository
+    `published`.
 
-    Args:
-        file: The configuration; it is left alone if it does not name `published`.
+    `name` and `revision` are those of the base weights within the run.
     """
     values = json.loads(file.read_bytes())
     if values["base_model_name_or_path"] == published:

@@ -23,9 +23,7 @@ def is_published_name(source: str | Path) -> bool:
 
 def find_local_run(source: str | Path) -> RunFolder | None:
     """
-    The folder of a local run; `None` for the name of a published run.
-
-    Raises `ValueError` if `source` is neither, or the recipe in the folder cannot be read.
+    The folder of a local run; `None` for the name of a published run. A `ValueError` if it is neither, or damaged.
     """
     if is_published_name(source) and not Path(source).exists():
         return None
@@ -41,7 +39,8 @@ def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
     """
     Folder for files that belong to a run as a whole and not to one of its published rounds.
 
-    Returns: `root`, or, for a downloaded run, the parent folder of all its downloaded rounds.
+    It is the `root` that [`locate_run`] returned for the same `cache`, or, for a downloaded run, the parent folder of
+    all its downloaded rounds.
     """
     places = (cache or Path(constants.HF_HOME)) / "pvg_hf"
     return places / root.relative_to(places).parts[0] if root.is_relative_to(places) and root != places else root
@@ -49,16 +48,15 @@ def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
 
 def locate_run(source: str | Path, *, with_provers: bool = True, cache: Path | None = None) -> Path:
     """
-    Find a run's folder, or download a published run.
+    Find a run's folder, or download the last published round of `NAMESPACE/RUN` once.
 
-    Args:
-        source: A run's folder, or `NAMESPACE/RUN`. The last published round of the latter is downloaded once and kept
-            in the cache of the Hugging Face libraries.
-        with_provers: Whether the provers are downloaded, too. A run downloaded without them is cached separately.
-    Returns: the folder. It may not exist if `source` is a path. If the Hub cannot be reached, it is the last download,
-        with a warning.
-    Raises `HubError` if the Hub cannot be reached or refuses, and nothing was downloaded before.
-    Raises `ValueError` if no such run is published.
+    The round is kept in the cache of the Hugging Face libraries, or in `cache`. A run downloaded without provers is
+    cached separately. If the Hub cannot be reached, the last download is returned, with a warning. A folder may not
+    exist if `source` is a path.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses, and nothing was downloaded before.
+        ValueError: if no such run is published.
     """
     folder = Path(source)
     if folder.exists() or not is_published_name(source):

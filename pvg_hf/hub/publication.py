@@ -32,7 +32,7 @@ Files = dict[str, Source]
 
 @dataclass(frozen=True)
 class Publication:
-    """A round of a run's folder, with the repositories that it is published in."""
+    """A round of a run's folder, ready to be published; cards state the `license`."""
 
     folder: RunFolder
     round_index: int
@@ -61,15 +61,14 @@ class Publication:
             return {**records, **{path: published_judgement(file.read_bytes()) for path, file in judgements.items()}}
         if kind not in PUBLISHED_PLAYERS:
             return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
-        files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
+        found = player_files(self.folder.rounds(kind)[self.round_index], kind)
+        files = {path: self._published_source(kind, file) for path, file in found.items()}
         base = {} if self.has_base_repo(kind) else self.base_of(kind)
         return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
 
     def copies(self, kind: str) -> Files:
         """
-        Copies of the helpful role's files for the root of the prover's repository, if each role has a separate folder.
-
-        With them, `from_pretrained(repo)` without a subfolder works, as the Hub suggests it.
+        Copies of the helpful role's files at the prover's root, so that `from_pretrained(repo)` needs no subfolder.
         """
         if kind != "prover" or not self.is_separate:
             return {}
@@ -82,11 +81,7 @@ class Publication:
 
     @property
     def is_separate(self) -> bool:
-        """Whether the prover has a folder for each role."""
         return self.recipe.for_round(self.round_index).prover.is_separate
-
-    def _player_files(self, player: str) -> dict[str, Path]:
-        return player_files(self.folder.rounds(player)[self.round_index], player)
 
     def _published_source(self, player: str, file: Path) -> Source:
         if file.name != ADAPTER_CONFIG:
@@ -100,8 +95,7 @@ class Publication:
 
     def player(self, kind: str) -> PlayerConfig:
         """Section of a player in this round's recipe."""
-        recipe = self.recipe.for_round(self.round_index)
-        return recipe.player(kind)
+        return self.recipe.for_round(self.round_index).player(kind)
 
     def base_of(self, player: str) -> Files:
         """Initial weights of the player that are not on the Hub: the run's own, or packaged ones under adapters."""
@@ -131,8 +125,9 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     """
     Check that a round of the run in `root` can be published, and return it.
 
-    Raises `DamagedFileError` if a file of a finished phase is damaged.
-    Raises `ValueError` if the round is not finished, or its weights were deleted.
+    Raises:
+        DamagedFileError: if a file of a finished phase is damaged.
+        ValueError: if the round is not finished, or its weights were deleted.
     """
     folder = RunFolder.find(root)
     missing = _unfinished_folders(folder, round_index)

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import HfApi, RepoFile
-from tqdm.auto import tqdm
+from tqdm.contrib.concurrent import thread_map
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
@@ -38,26 +37,13 @@ UNRELATED = {STAGING, ".lock", PILOT}  # names that may exist in a run's folder 
 
 
 def download(
-    repository: Repository,
-    revision: str,
-    target: Path,
-    place_of: Callable[[str], str | None],
-    workspace: Path,
+    repository: Repository, revision: str, target: Path, place_of: Callable[[str], str | None], workspace: Path
 ) -> None:
     """
-    Download files of a repository into a folder.
+    Download files of a repository at a tag into the folder `target`.
 
-    Args:
-        repository ([`Repository`]):
-            The repository.
-        revision (`str`):
-            A tag.
-        target (`Path`):
-            The folder.
-        place_of (`Callable`):
-            Maps a path in the repository to one in the folder, or to `None` if the file is not wanted.
-        workspace (`Path`):
-            Folder for partial downloads, which a later call resumes.
+    `place_of` maps a path in the repository to one in the folder, or to `None` if the file is not wanted. `workspace`
+    holds partial downloads, which a later call resumes.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses, or a file is damaged in every attempt.
@@ -77,27 +63,15 @@ def download(
         file.parent.mkdir(parents=True, exist_ok=True)
         os.replace(came, file)  # only checked files reach the folder, each in one step
 
-    with ThreadPoolExecutor(NUM_THREADS) as threads:
-        for _ in tqdm(
-            threads.map(get, places),
-            total=len(places),
-            desc=f"{repository.repo_id} {revision}",
-            unit="file",
-            disable=not sys.stderr.isatty(),
-            leave=False,
-        ):
-            pass
+    shown = {"desc": f"{repository.repo_id} {revision}", "unit": "file", "disable": not sys.stderr.isatty()}
+    thread_map(get, places, max_workers=NUM_THREADS, leave=False, **shown)
 
 
 def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:
     # The Hub's client checks only the length of a file, so its hash is checked here.
     file = Path(
         repository.api.hf_hub_download(
-            repository.repo_id,
-            entry.path,
-            repo_type=repository.repo_type,
-            revision=revision,
-            local_dir=workspace,
+            repository.repo_id, entry.path, repo_type=repository.repo_type, revision=revision, local_dir=workspace
         )
     )
     if not is_same(file, entry):
@@ -156,28 +130,23 @@ def pull_round(
 
 
 def published_commit(run: str, round_index: int | Literal["latest"] = "latest") -> str:
-    """Commit of the solutions repository that a published round's tag points to."""
+    """Commit of the solutions repository that a published round's tag points to; errors as in [`pull_round`]."""
     return _Source.find(run, round_index).commit
 
 
 def pull_into(
-    root: Path,
-    run: str,
-    *,
-    check: Callable[[Recipe, int], None] | None = None,
-    trusted: Sequence[NamedCode] = (),
+    root: Path, run: str, *, check: Callable[[Recipe, int], None] | None = None, trusted: Sequence[NamedCode] = ()
 ) -> int:
     """
-    Fill a new run's folder with the last published round, or resume an interrupted download of it.
+    Fill a new run's folder with the last published round, or resume an interrupted download of it; return the round.
 
-    Args:
-        root: The run's folder. It must not hold a run yet.
-        check: Called with the published recipe and the round before anything else is downloaded. It raises
-            `ValueError` for a run that cannot be continued.
-        trusted: Code that the user's own recipe names; it may run without confirmation.
-    Raises `HubError` if the Hub cannot be reached or refuses.
-    Raises `ValueError` if no round is published, the folder holds other files, or `check` refuses; the folder is then
-        unchanged.
+    `check` is called with the published recipe and the round before anything else is downloaded. It raises
+    `ValueError` for a run that cannot be continued. `trusted` is code that the user's own recipe names; it may run
+    without confirmation.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then unchanged.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:
@@ -252,16 +221,16 @@ class _Source:
 
     def fetch_recipe(self, staging: Path) -> Recipe:
         """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
-        self._fetch_solutions(staging, lambda path: path if path == RECIPE_FILE else None)
+        self._fetch_solutions(staging, lambda path: path == RECIPE_FILE)
         return RunFolder.find(staging / "run").read_recipe()
 
     def fetch_records(self, staging: Path) -> None:
         """Download the solutions, figures and records of all rounds so far."""
-        self._fetch_solutions(staging, lambda path: path if is_record(path, self.round_index) else None)
+        self._fetch_solutions(staging, lambda path: is_record(path, self.round_index))
 
-    def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
-        repository = Repository(self.api, self.repos.solutions, "dataset")
-        download(repository, round_name(self.round_index), staging / "run", place_of, staging / "solutions")
+    def _fetch_solutions(self, staging: Path, is_wanted: Callable[[str], bool]) -> None:
+        repo_id = self.repos.solutions
+        self._fetch("dataset", repo_id, self.round_index, lambda path: path if is_wanted(path) else None, staging)
 
     def fetch_players(
         self, recipe: Recipe, staging: Path, *, with_earlier: bool = False, with_provers: bool = True
@@ -271,24 +240,18 @@ class _Source:
         for player, k in product(PUBLISHED_PLAYERS if with_provers else ("verifier",), rounds):
             of_round = recipe.for_round(k)
             config = of_round.player(player)
-            has_own_base = config.is_made
-            place = partial(
-                place_of_player,
-                player,
-                round_index=k,
-                has_own_base=has_own_base,
-                is_separate=player == "prover" and of_round.prover.is_separate,
-            )
-            self._fetch_model(self.repos.repo_id(player), k, place, staging)
+            has_own_base, is_separate = config.is_made, player == "prover" and of_round.prover.is_separate
+            place = partial(place_of_player, player, round_index=k, has_own_base=has_own_base, is_separate=is_separate)
+            self._fetch("model", self.repos.repo_id(player), k, place, staging)
             if has_own_base and config.lora is not None:
-                self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
+                self._fetch("model", self.repos.base(player), k, partial(place_of_base, player), staging)
             base = RunFolder(staging / "run").models / player
             for file in (staging / "run" / player / round_name(k)).rglob(ADAPTER_CONFIG):
                 name = Path(os.path.relpath(base, file.parent)).as_posix() if has_own_base else config.model
                 restore_base(file, self.repos.base(player), name, config.revision)
 
-    def _fetch_model(
-        self, repo_id: str, round_index: int, place_of: Callable[[str], str | None], staging: Path
+    def _fetch(
+        self, repo_type: str, repo_id: str, k: int, place_of: Callable[[str], str | None], staging: Path
     ) -> None:
-        repository = Repository(self.api, repo_id, "model")
-        download(repository, round_name(round_index), staging / "run", place_of, staging / repo_id.rpartition("/")[2])
+        repository = Repository(self.api, repo_id, repo_type)
+        download(repository, round_name(k), staging / "run", place_of, staging / repo_id.rpartition("/")[2])

@@ -42,8 +42,8 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
     """
     Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories.
 
-    A failed call can simply be repeated, as files that are already there are not sent again. If the newest round is published
-    again, evaluations that were stored since then are added to its solutions, and their tag is moved.
+    A failed call can simply be repeated, as files that are already there are not sent again. If the newest round is
+    published again, evaluations that were stored since then are added to its solutions, and their tag is moved.
 
     Args:
         run_folder (`str` or `Path`):
@@ -79,23 +79,17 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
 
 
 def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi) -> RunRepos:
-    """
-    Names of the repositories of a recipe. The default namespace is the token's owner.
-
-    Raises `HubError` if the token's owner is needed and cannot be found.
-    Raises `ValueError` if a name is invalid.
-    """
+    """Names of the repositories of a recipe. The default namespace is the token's owner."""
     namespace = hub.namespace or ask_hub("The token's owner is asked for", api.whoami)["name"]
     return RunRepos(namespace, hub.run_name or recipe.name)
 
 
 def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
     """
-    Upload to every repository that lacks the tag, then set the tags.
+    Upload to every repository that lacks the tag, then set the tags, that of the solutions last.
 
-    The tag of the solutions is set last: it marks a complete publication.
-
-    Raises `ValueError` if somebody else has set the tag on other content in the meantime.
+    Raises:
+        ValueError: if somebody else has set the tag on other content in the meantime.
     """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
@@ -120,11 +114,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
 
 
 def _has_new_judgements(publication: Publication, solutions: Repository) -> bool:
-    """
-    Whether evaluations have been stored since the round was published.
-
-    Those of all rounds are published with the newest one, so that the tags of earlier rounds need not move.
-    """
+    """Whether evaluations have been stored since the round was published; those of all rounds go with the newest."""
     files = {path: source for path, source in publication.results(SOLUTIONS).items() if is_judgement(path)}
     if not files or any(_round_of(name) > publication.round_index for name in solutions.tags()):
         return False
@@ -136,7 +126,8 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     """
     Remove the round's tag if it is on other content, and the tags of later rounds, which depend on that content.
 
-    Raises `ValueError` if there are such tags and `overwrite` is not set.
+    Raises:
+        ValueError: if there are such tags and `overwrite` is not set.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
     later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
@@ -156,12 +147,9 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     if not problems:
         return
     if not overwrite:
-        raise ValueError(
-            f"{publication.tag} of {publication.repos} cannot be published:\n"
-            + "\n".join(problems)
-            + "\nGive the run another "
-            "`hub.run_name`, or set `hub.overwrite: true` to replace the round and unpublish later ones."
-        )
+        lines = [f"{publication.tag} of {publication.repos} cannot be published:", *problems]
+        remedy = "or set `hub.overwrite: true` to replace the round and unpublish later ones."
+        raise ValueError("\n".join([*lines, f"Give the run another `hub.run_name`, {remedy}"]))
     for kind in reversed(tags):  # solutions first: without their tag, a round counts as unpublished
         for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
             repositories[kind].remove_tag(name)
@@ -189,11 +177,9 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     """
     Build a repository's derived files, by path.
 
-    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts, and
-    the solutions' the pairs of each round. A base repository only gets a card.
-
-    Args:
-        workspace: An empty folder for the new files; it must exist until they are published.
+    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts,
+    and the solutions' the pairs of each round, which are written to the empty folder `workspace`; it must exist until
+    they are published. A base repository only gets a card.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}

@@ -38,12 +38,7 @@ class _Place(TypedDict):
 
 @dataclass(frozen=True)
 class Repository:
-    """
-    A repository on the Hub.
-
-    Args:
-        repo_id, repo_type: Id and type of the repository; the type is `model`, `dataset` or `space`.
-    """
+    """A repository on the Hub. `repo_type` is `model`, `dataset` or `space`; the client finds the token by itself."""
 
     api: HfApi
     repo_id: str
@@ -57,8 +52,9 @@ class Repository:
         """
         Create the repository if it does not exist, and return its URL.
 
-        Raises `HubError` if no token is set, or the Hub refuses.
-        Raises `ValueError` if it is public but should be private.
+        Raises:
+            HubError: if no token is set, or the Hub refuses.
+            ValueError: if it is public but should be private.
         """
         if get_token() is None:
             raise HubError(f"{self.repo_id} cannot be made or written: {NO_ACCESS_TOKEN}.")
@@ -71,7 +67,6 @@ class Repository:
         return str(url)
 
     def is_private(self) -> bool:
-        """Whether the repository is private."""
         return bool(self._run("is read", lambda: self.api.repo_info(**self._place)).private)
 
     def tags(self) -> dict[str, str]:
@@ -86,12 +81,9 @@ class Repository:
 
     def upload(self, files: Mapping[str, Source], is_ours: Callable[[str], bool], message: str) -> str:
         """
-        Update `main` to `files` in one commit. Unchanged files are not sent again.
+        Update `main` to `files`, by path, in one commit, and return it; the current one if nothing changed.
 
-        Args:
-            files: Files by path in the repository.
-            is_ours: Whether a path that is not in `files` is removed.
-        Returns: the commit with these files; the current one if nothing changed.
+        Unchanged files are not sent again. `is_ours` says whether a path that is not in `files` is removed.
         """
 
         def commit() -> str:
@@ -119,7 +111,6 @@ class Repository:
         self._run(f"is tagged {name}", lambda: create(**self._place, tag=name, revision=commit, exist_ok=True))
 
     def remove_tag(self, name: str) -> None:
-        """Delete a tag."""
         self._run(f"loses its tag {name}", lambda: self.api.delete_tag(**self._place, tag=name))
 
     def _list(self, revision: str) -> Tree:

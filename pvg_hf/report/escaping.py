@@ -1,7 +1,4 @@
-"""
-Renders text that a model wrote as safe HTML: it is escaped, invisible characters and direction marks are shown, and long
-texts are folded.
-"""
+"""Renders text that a model wrote as safe HTML: escaped, with invisible characters shown, and folded if it is long."""
 
 import re
 import unicodedata
@@ -30,13 +27,7 @@ _EMOJI = re.compile(
 
 
 def show_text(text: str) -> Markup:
-    """
-    Convert a text to HTML in which nothing is hidden: invisible characters, and those that reorder others, are shown as their
-    code points.
-
-    Args:
-        text: Any text; `\\r\\n` counts as a line break.
-    """
+    """Convert a text to HTML in which characters that are invisible or reorder others are shown as code points."""
     # Windows line breaks are ordinary text; a lone carriage return is shown as a code point.
     text = text.replace("\r\n", "\n")
     hidden = set(_hidden_places(text))

@@ -1,16 +1,19 @@
-"""Selects example solutions for the report: a sneaky incorrect one next to a helpful correct one of the same problem."""
+"""Selects examples for the report: sneaky mistakes beside helpful correct solutions, and evaluations that verifiers wrote."""
 
+import json
 from dataclasses import dataclass
 
 import pandas as pd
 
+from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.solution_kinds import ShownText, show_text_of
 from pvg_hf.report.escaping import Line
-from pvg_hf.run.read import RoundData
+from pvg_hf.run.read import RoundData, RunData
 
 NUM_EARLIER_EXAMPLES = 2
+NUM_EVALUATIONS = 6
 CONVINCING_SHARE = 2 / 3
 CONVINCING = "Among the most convincing mistakes"
 SEEN = "Among the mistakes rejected most clearly"
@@ -21,11 +24,9 @@ class ExampleSolution:
     """
     A solution as the report shows it.
 
-    Args:
-        score, percentile: Score by the verifier of the round, and the percentage of the round's test solutions that
-            score lower.
-        is_accepted: Whether the score is above the threshold; `None` before the round is evaluated.
-        special: How a solution of a registered kind, such as a program, is shown instead.
+    `title` has its role and correctness. `percentile` is the percentage of the round's test solutions that score
+    lower. `is_accepted`, whether the score is above the threshold, is `None` before the round is evaluated. `special`
+    is how a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -50,14 +51,11 @@ class Example:
 
 def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
-    Choose the example problems of a round.
+    Choose at most `num_examples` problems of a round.
 
-    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct solution
-    above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
-
-    Args:
-        num_examples: Maximum number of examples. There are fewer if the round has too few problems with a sneaky
-            mistake or with a positive margin.
+    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct
+    solution above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first. There
+    are fewer if the round has too few problems with a sneaky mistake or with a positive margin.
     """
     if data.solutions is None:
         return []
@@ -113,12 +111,60 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
     """
     Split a solution into lines and annotate the line of its first flaw.
 
-    Args:
-        solution: The text. Leading and trailing blank lines do not count as steps.
-        step: Index of the flawed line, from 0; null if no flaw is known.
-        kind: Kind of the flaw, e.g. `wrong_operation`.
+    Leading and trailing blank lines do not count as steps. `step` is the index of the flawed line, from 0, null if no
+    flaw is known; `kind` is e.g. `wrong_operation`.
     """
     lines = [Line(text) for text in solution.strip().split("\n")]
     if step is not None and not pd.isna(step) and int(step) < len(lines):
         lines[int(step)] = Line(lines[int(step)].text, f"first flaw: {str(kind).replace('_', ' ')}")
     return lines
+
+
+@dataclass(frozen=True)
+class ShownEvaluation:
+    """A written evaluation of a proof; lines that name an issue are noted `true` or `hallucinated`, if known."""
+
+    problem: str
+    role: str
+    proof: str
+    reference: float
+    predicted: float | None
+    lines: list[Line]
+
+
+def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
+    """Select up to `NUM_EVALUATIONS` evaluations of the last round, from every true score in turn, hallucinated issues first."""
+    tables = [data.evaluations for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]
+    if not tables:
+        return []
+    rows = tables[-1]
+    order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
+    by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
+    # Round-robin over the true scores: the first evaluation of each score, then the second of each, and so on.
+    chosen = [place for turn in range(NUM_EVALUATIONS) for places in by_score for place in places[turn : turn + 1]]
+    return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_EVALUATIONS]]
+
+
+def has_hallucination(issues: str) -> bool:
+    """Whether an evaluation names an issue that the proof does not have, according to its column `issues`."""
+    return any(is_real is False for _, is_real in json.loads(issues))
+
+
+def show_evaluation(row: pd.Series) -> ShownEvaluation:
+    """Convert a row of `evaluations.parquet`, with a mark on each issue that it names."""
+    known = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
+    marks = {True: "true", False: "hallucinated", None: None}
+    lines = row["evaluation"].split("\n")
+    found = [marks[known.get(_tidy(line))] for line in lines]
+    return ShownEvaluation(
+        problem=row["problem"],
+        role=row["role"],
+        proof=row["solution"],
+        reference=row["reference"],
+        predicted=None if pd.isna(row["predicted"]) else row["predicted"],
+        lines=[Line(line, mark, is_soft=mark == "true") for line, mark in zip(lines, found)],
+    )
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split())

@@ -18,13 +18,12 @@ from pvg_hf.core.registrations import registered
 from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.report.escaping import show_preformatted, show_text
-from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples, sample_evaluations
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS
 from pvg_hf.report.plots.style import Plot
 from pvg_hf.report.statements import describe_progress, write_verdict
 from pvg_hf.report.tables import TABLES, acceptance_tables, count_noun, judgement_tables, pilot_table, pools_tables
-from pvg_hf.report.written_evaluations import sample_evaluations
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -46,16 +45,10 @@ class Image:
 
 def write_report(run_folder: Path) -> Path:
     """
-    Write `report.html` and `plots/*.png` into a run folder. It works after any phase.
+    Write `report.html` and `plots/*.png` into a run folder, and return the page. It works after any phase.
 
-    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped.
-
-    Args:
-        run_folder (`Path`):
-            `runs/NAME`, with at least a `recipe.yaml`.
-
-    Returns:
-        `Path`: the page. The page and each plot are replaced atomically.
+    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped. The page and
+    each plot are replaced atomically.
 
     Raises:
         ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
@@ -70,29 +63,26 @@ def write_report(run_folder: Path) -> Path:
 def render_page(run: RunData, images: dict[str, Image], further_images: dict[str, Image]) -> str:
     """Render the page as HTML; every value is escaped."""
     pilot = Pilot(run.recipe, run.pilot)
-    return (
-        make_environment()
-        .get_template(TEMPLATE)
-        .render(
-            run=run,
-            images=images,
-            progress=describe_progress(run),
-            origin=_origin(run),
-            rewards=describe_rewards(run.recipe),
-            command=_command(run),
-            count_noun=count_noun,
-            verdict=write_verdict(run),
-            tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
-            pools=pools_tables(run),
-            acceptance=acceptance_tables(run),
-            further=[kind.report_section(run) for kind in registered("solution kind")],
-            further_images=further_images,
-            evaluated=sample_evaluations(run),
-            pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
-            judged=judgement_tables(run),
-            examples=_examples(run),
-            environment=_flattened(run.environment),
-        )
+    template = make_environment().get_template(TEMPLATE)
+    return template.render(
+        run=run,
+        images=images,
+        progress=describe_progress(run),
+        origin=_origin(run),
+        rewards=describe_rewards(run.recipe),
+        command=_command(run),
+        count_noun=count_noun,
+        verdict=write_verdict(run),
+        tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
+        pools=pools_tables(run),
+        acceptance=acceptance_tables(run),
+        further=[kind.report_section(run) for kind in registered("solution kind")],
+        further_images=further_images,
+        evaluated=sample_evaluations(run),
+        pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
+        judged=judgement_tables(run),
+        examples=_examples(run),
+        environment=_flattened(run.environment),
     )
 
 
@@ -105,11 +95,7 @@ def make_environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "shown": show_text,
-        "preformatted": show_preformatted,
-        "headings": _headings,
-    }
+    environment.filters |= {"shown": show_text, "preformatted": show_preformatted, "headings": _headings}
     return environment
 
 
@@ -149,11 +135,7 @@ def describe_rewards(recipe: Recipe) -> str:
 
 
 def _command(run: RunData) -> str:
-    """
-    Command line that plays the recipe again under another name, from the folder that the recipe names.
-
-    The folder that was read may be another one; its path has no place in a page that is published.
-    """
+    """Command line that plays the recipe again, without the path of the folder that was read: pages are published."""
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
     recipe = RunFolder.of(run.recipe).recipe

@@ -36,12 +36,6 @@ _WIDTH = 80
 _LONG_LINE = 320  # characters, of which the middle is left out
 _HEAD, _TAIL = 3, 4  # lines of a long text
 
-_VERBS = {
-    Outcome.TRUNCATED: "are cut",
-    Outcome.NO_ANSWER: "have no answer",
-    Outcome.UNCERTIFIED: "are uncertified",
-}
-
 _PROGRAM = re.compile(r"```|^(def |import |print\()", re.MULTILINE)
 
 
@@ -50,21 +44,18 @@ class Pilot:
     """
     Solutions of the base prover to a few problems, one in each role.
 
-    Args:
-        rows: The solutions: `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if
-            the task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
+    Each of `rows` has `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if the
+    task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
     """
 
     recipe: Recipe
     rows: list[Row]
 
     def counts(self, role: Role) -> Counter[Outcome]:
-        """Number of a role's solutions by outcome."""
         return Counter(Outcome(row["outcome"]) for row in self.rows if row["role"] == role)
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcomes to list."""
         return list_outcomes(Counter(row["outcome"] for row in self.rows))
 
     def lengths(self, role: Role) -> tuple[float, int]:
@@ -117,10 +108,12 @@ class Pilot:
     def advice(self) -> list[str]:
         """List changes of the recipe that would help, one for each weakness that was found."""
         judged = [row for row in self.rows if row["role"] in self.needed()]
-        failed = {
-            outcome: [row for row in judged if row["outcome"] == outcome]
-            for outcome in (Outcome.TRUNCATED, Outcome.NO_ANSWER, Outcome.UNCERTIFIED)
+        advise = {
+            Outcome.TRUNCATED: ("are cut", self._advice_on_cut),
+            Outcome.NO_ANSWER: ("have no answer", self._advice_on_no_answer),
+            Outcome.UNCERTIFIED: ("are uncertified", self._advice_on_uncertified),
         }
+        failed = {outcome: [row for row in judged if row["outcome"] == outcome] for outcome in advise}
         notable = [outcome for outcome, rows in failed.items() if len(rows) > NOTABLE * len(judged)]
         lacking = {role: self.lacking(role) for role in self.needed()}
         temperature = self.recipe.prover.temperature
@@ -129,15 +122,10 @@ class Pilot:
             items.append(
                 f"First try `prover.temperature={CALM}` ({temperature:g} now): small models lose the thread at high temperatures."
             )
-        advise = {
-            Outcome.TRUNCATED: self._advice_on_cut,
-            Outcome.NO_ANSWER: self._advice_on_no_answer,
-            Outcome.UNCERTIFIED: self._advice_on_uncertified,
-        }
-        items += [
-            f"{len(failed[outcome])} of {len(judged)} solutions {_VERBS[outcome]}. {' '.join(advise[outcome](failed[outcome]))}"
-            for outcome in notable
-        ]
+        for outcome in notable:
+            verb, advice_on = advise[outcome]
+            rows = failed[outcome]
+            items.append(f"{len(rows)} of {len(judged)} solutions {verb}. {' '.join(advice_on(rows))}")
         few = {Outcome.VERIFIED: self._advice_on_few_correct, Outcome.PROOF_INVALID: self._advice_on_few_wrong}
         for role, outcomes in lacking.items():
             # The advice for the base role is for all.
@@ -146,12 +134,11 @@ class Pilot:
 
     def _advice_on_cut(self, rows: list[Row]) -> Iterator[str]:
         longest = self.recipe.prover.max_completion_length
-        num_loops = sum(_repeats_itself(row["solution"]) for row in rows)
-        num_answered = sum(
-            not _repeats_itself(row["solution"]) and row.get("strict_answer") is not None for row in rows
-        )
+        others = [row for row in rows if not _repeats_itself(row["solution"])]
+        num_loops = len(rows) - len(others)
+        num_answered = sum(row.get("strict_answer") is not None for row in others)
         least = NOTABLE * len(rows)  # fewer are not worth a sentence
-        if (number := len(rows) - num_loops - num_answered) > least:
+        if (number := len(others) - num_answered) > least:
             yield (
                 f"Not finished at the {longest} tokens of `prover.max_completion_length`: {number}. Try "
                 f"`prover.max_completion_length={2 * longest}`, and lower it later to the length that nine in ten need."
@@ -222,25 +209,13 @@ class Pilot:
         return counts[outcome] / max(1, counts.total())
 
     def check(self) -> None:
-        """
-        Check that the game can begin.
-
-        Raises `ValueError` if it cannot work; the message says why and what to change.
-        """
+        """Raise a `ValueError` if the game cannot work, which says why and what to change."""
         stops = self.stops()
         if stops:
-            raise ValueError(
-                "\n".join(
-                    [
-                        "The pilot stops the game, before anything expensive:",
-                        *(f"- {reason}" for reason in stops),
-                        "What to change:",
-                        *(f"- {item}" for item in self.advice()),
-                        "`--pilot` with other settings shows what they change, e.g. `--pilot prover.temperature=0.7`. To play all the "
-                        "same: `bootstrap.pilot_problems=0`.",
-                    ]
-                )
-            )
+            lines = ["The pilot stops the game, before anything expensive:", *(f"- {reason}" for reason in stops)]
+            lines += ["What to change:", *(f"- {item}" for item in self.advice())]
+            end = "`--pilot` with other settings shows what they change, e.g. `--pilot prover.temperature=0.7`. To play all the "
+            raise ValueError("\n".join([*lines, f"{end}same: `bootstrap.pilot_problems=0`."]))
 
     def describe(self) -> str:
         """Describe shares, lengths, and texts of each kind, and what looks bad if the game can begin all the same."""

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,10 @@ from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
 from pvg_hf.core.units import show_percent
 from pvg_hf.data.schema import OUTCOME_WORDS
-from pvg_hf.evaluation.analysis_quality import confusion_columns
-from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
+from pvg_hf.evaluation.catalogue import CATALOGUE, explain, find_kind, heading_of
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
+from pvg_hf.evaluation.verifier_quality import confusion_columns
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.noise.telemetry import NOISE_TYPES
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
@@ -34,7 +34,7 @@ MAX_COLUMNS = 8
 
 @dataclass(frozen=True)
 class TableCell:
-    """A figure in a table."""
+    """A figure in a table, as formatted texts; `interval` and `n` may be empty."""
 
     value: str
     interval: str = ""
@@ -43,12 +43,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Table:
-    """
-    A table with one heading per row and per column.
-
-    Args:
-        terms: Explanations of headings, shown below the table.
-    """
+    """A table with one heading per row and per column; `terms` explains headings and is shown below it."""
 
     headers: list[str]
     rows: list[tuple[str, list[TableCell]]]
@@ -98,17 +93,13 @@ ROC = (
     "test_monitor_recall_at_0.01",
 )
 
-ANSWERS = ("answers/first", "answers/majority", "answers/weighted", "answers/best", "answers/gain")
+_ENVIRONMENT = "[/{environment}]"
+SOURCES = tuple(kind.key.removesuffix(_ENVIRONMENT) for kind in CATALOGUE if kind.key.endswith(_ENVIRONMENT))
+"""Figures by source of the solutions, which ends the key."""
 
-# By source of the solutions, which ends the key.
-SOURCES = (
-    "verifier_pair_accuracy",
-    "verifier_auc",
-    "verifier_accuracy",
-    "verifier_tpr",
-    "verifier_fpr",
-    "verifier_youden_j",
-    "verifier_calibration_error",
+ANSWERS, WRITTEN = (
+    tuple(kind.key for kind in CATALOGUE if kind.of == group and "{" not in kind.key)
+    for group in ("answers", "evaluations")
 )
 
 DIVERSITY = (
@@ -127,15 +118,6 @@ DIVERSITY = (
 )
 
 NEW_TEXTS = tuple(f"new_texts/{role}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect"))
-
-WRITTEN = (
-    "evaluations/format_rate",
-    "evaluations/accuracy",
-    "evaluations/false_positive_rate",
-    "evaluations/hallucinated",
-    "labels/coverage",
-    "labels/precision",
-)
 
 POOL_MEASURES = ("accepted", "accepted_change", "auc", "pair_accuracy")
 
@@ -178,11 +160,9 @@ def figures_table(keys: Sequence[str], rows: Iterable[tuple[str, Reader]], *, na
     """
     Return a table of figures with the headings, digits and meanings of the catalogue.
 
-    Columns without any figure, and rows without any, are left out.
-
-    Args:
-        keys: Key of each column, after `round/`.
-        rows: Heading of each row, and what returns its figures by their keys; `None` for one that it does not have.
+    `keys` are those of the columns, after `round/`. Each row has a heading and what returns its figures by their keys,
+    `None` for one that it does not have. Columns without any figure, and rows without any, are left out. `names_role`
+    says whether headings name the role, which ends the keys.
     """
     found = [(heading, [read(key) for key in keys]) for heading, read in rows]
     found = [(heading, figures) for heading, figures in found if any(figure is not None for figure in figures)]
@@ -201,15 +181,15 @@ def round_reader(data: RoundData, *, prefix: str = "", suffix: str = "", role: s
     return lambda key: data.figures.get(prefix + key.format(round=round_name(data.round_index), role=role) + suffix)
 
 
+def rounds_figures(run: RunData, *, keys: Sequence[str]) -> Table:
+    """Return a table of figures with one row per evaluated round that has any."""
+    return figures_table(keys, _by_round(run))
+
+
 def rounds_table(run: RunData) -> Table:
     """Main figures: one row for the base prover, and one per evaluated round."""
     base = [("base prover", round_reader(data, prefix="base_")) for data in run.evaluated[:1]]
     return figures_table(MAIN, [*base, *_by_round(run)])
-
-
-def roc_table(run: RunData) -> Table:
-    """Figures of each verifier's ROC curve on its own prover's test solutions, one row per round."""
-    return figures_table(ROC, _by_round(run))
 
 
 def answers_table(run: RunData) -> Table:
@@ -219,25 +199,17 @@ def answers_table(run: RunData) -> Table:
         {key.removeprefix(prefix) for data in run.evaluated for key in data.figures if key.startswith(prefix)}
     )
     pairs = [(f"{prefix}{level}", f"answers/accuracy_{level}") for level in levels]
-    return figures_table([*ANSWERS, *(key for pair in pairs for key in pair)], _by_round(run))
-
-
-def written_table(run: RunData) -> Table:
-    """Quality of the evaluations that verifiers wrote, one row per round in which a generative verifier wrote any."""
-    return figures_table(WRITTEN, _by_round(run))
+    return rounds_figures(run, keys=[*ANSWERS, *(key for pair in pairs for key in pair)])
 
 
 def confusion_table(run: RunData) -> Table:
     """Confusion matrix of the last round with written evaluations: rows are true scores, columns predicted ones."""
     figures = next((data.figures for data in reversed(run.evaluated) if WRITTEN[0] in data.figures), {})
-    rows = [
-        (
-            f"truly {true:g}",
-            [figure_cell(figures.get(f"evaluations/confusion/{true:g}_as_{name}"), 3) for name in confusion_columns()],
-        )
-        for true in (ALLOWED_SCORES if figures else ())
-    ]
-    headers = ["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"]
+    columns, rows = confusion_columns(), []
+    for true in ALLOWED_SCORES if figures else ():
+        found = (figures.get(f"evaluations/confusion/{true:g}_as_{name}") for name in columns)
+        rows.append((f"truly {true:g}", [figure_cell(figure, 3) for figure in found]))
+    headers = ["", *(f"predicted {name}" for name in columns[:-1]), "no score"]
     return Table(headers, rows, title="True and predicted scores, last round")
 
 
@@ -246,20 +218,19 @@ def roles_table(run: RunData) -> Table:
     marks_flaws = any(f"accepted_role/{Role.HELPFUL}/{BY_FLAWS[0]}" in data.figures for data in run.evaluated)
     kinds = BY_FLAWS if marks_flaws else BY_ANSWER
     keys = [f"accepted_role/{role}/{kind}" for kind in kinds for role in GAME_ROLES]
-    return figures_table(keys, _by_round(run))
+    return rounds_figures(run, keys=keys)
 
 
 def new_texts_table(run: RunData) -> Table:
     """Shares of texts that no earlier prover wrote, and of pair slots that stayed empty, one row per round."""
-    table = figures_table(NEW_TEXTS, _by_round(run))
+    table = rounds_figures(run, keys=NEW_TEXTS)
     if not table.rows:
         return table
     rounds = [data for data in run.evaluated if NEW_TEXTS[0] in data.figures]
     rows = [(name, [*cells, _empty_slots(run, data)]) for (name, cells), data in zip(table.rows, rounds, strict=True)]
     empty = "solutions of training pairs that no source could fill, of all that data.solutions_per_problem asks for."
-    return Table(
-        [*table.headers, "slots left empty"], rows, {**table.terms, "slots left empty": empty}, "What a round adds"
-    )
+    terms = {**table.terms, "slots left empty": empty}
+    return Table([*table.headers, "slots left empty"], rows, terms, "What a round adds")
 
 
 def acceptance_tables(run: RunData) -> list[Table]:
@@ -274,15 +245,10 @@ def acceptance_tables(run: RunData) -> list[Table]:
 def _prefix_table(run: RunData, prefix: str, title: str) -> Table:
     """Table of all figures with a prefix: a row per figure and a column per round."""
     keys = sorted({key for data in run.evaluated for key in data.figures if key.startswith(prefix)})
-    rows = [
-        (
-            key.removeprefix(prefix).replace("_", " ").replace("/", ", "),
-            [figure_cell(data.figure(key), 3) for data in run.evaluated],
-        )
-        for key in keys
-    ]
+    names = (key.removeprefix(prefix).replace("_", " ").replace("/", ", ") for key in keys)
+    cells = ([figure_cell(data.figure(key), find_kind(key).digits) for data in run.evaluated] for key in keys)
     terms = {"accepted": f"{find_kind(keys[0]).meaning}."} if keys else {}
-    return Table(["", *_round_headings(run)], rows, terms, title)
+    return Table(["", *_round_headings(run)], list(zip(names, cells)), terms, title)
 
 
 def pool_cells(run: RunData, measure: str) -> dict[tuple[int, int], Figure]:
@@ -344,7 +310,7 @@ def sources_table(run: RunData) -> Table:
         "held-out solutions by who wrote them; reference, if any, is the correct side that pairs took from the problems. Pair accuracy, "
         "AUC and Youden J compare a source's incorrect solutions with all correct ones to the same problems, from any source."
     )
-    return Table(table.headers, table.rows, {"rows": of_source, **table.terms})
+    return replace(table, terms={"rows": of_source, **table.terms})
 
 
 def _source(suffix: str) -> str:
@@ -403,13 +369,7 @@ def pairs_table(run: RunData) -> Table:
 
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
-    """
-    Counts of scoring problems by round and phase.
-
-    Args:
-        name: `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: evaluations without a readable
-            score.
-    """
+    """Counts of `num_cut` (inputs over verifier.max_length) or `num_unreadable` evaluations by round and phase."""
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])
         for data in run.rounds
@@ -450,9 +410,8 @@ def times_table(run: RunData) -> Table:
     """Duration of each phase, one row per round."""
     seconds = run.phase_seconds()
     phases = list(dict.fromkeys(phase for _, phase in seconds))
-    rounds = sorted({index for index, _ in seconds})
     rows = []
-    for index in rounds:
+    for index in sorted({index for index, _ in seconds}):
         times = [seconds.get((index, phase)) for phase in phases]
         total = sum(time for time in times if time is not None)
         cells = [TableCell(MISSING if time is None else duration(time)) for time in [*times, total]]
@@ -623,21 +582,20 @@ def _rate(one: dict[str, Any] | None) -> TableCell:
     if one is None:
         return TableCell(MISSING)
     cell = _share(one)
-    return TableCell(f"{cell.value} (set to {one['configured']:g})", cell.interval, cell.n)
+    return replace(cell, value=f"{cell.value} (set to {one['configured']:g})")
 
 
 def _share(figure: dict[str, Any]) -> TableCell:
-    interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
-    return TableCell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")
+    return figure_cell(Figure(figure["value"], figure["low"], figure["high"], figure["n"]), 4)
 
 
 TABLES: dict[str, Callable[[RunData], Table]] = {
     "rounds": rounds_table,
-    "roc": roc_table,
+    "roc": partial(rounds_figures, keys=ROC),
     "answers": answers_table,
     "sources": sources_table,
     "roles": roles_table,
-    "written": written_table,
+    "written": partial(rounds_figures, keys=WRITTEN),
     "confusion": confusion_table,
     "pairs": pairs_table,
     "new_texts": new_texts_table,

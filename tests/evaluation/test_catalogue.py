@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from pvg_hf.evaluation.catalogue import CATALOGUE, GROUPS, explain, find_kind, heading_of
+from pvg_hf.evaluation.catalogue import CATALOGUE, explain, find_kind, heading_of
 from pvg_hf.report.tables import ANSWERS, DIVERSITY, MAIN, ROC, SOURCES
+from tools.write_reference import GROUPS
 
 
 def test_every_figure_of_an_evaluation_is_in_the_catalogue(run_template):

@@ -1,6 +1,8 @@
 """Verifier quality."""
 
+import json
 import math
+from math import nan
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,8 @@ from pvg_hf.evaluation.verifier_quality import (
     accept_crossfitted,
     calibration_error,
     choose_threshold,
+    evaluation_figures,
+    label_figures,
     pair_accuracy,
     pair_wins,
     quality_figures,
@@ -201,3 +205,44 @@ def test_random_scores_have_no_skill_at_a_threshold():
 @pytest.mark.parametrize(("right", "wrong", "won"), [(2.0, 1.0, 1.0), (1.0, 1.0, 0.5), (0.0, 1.0, 0.0)])
 def test_a_tied_pair_is_half_won(right, wrong, won):
     assert pair_wins(np.array([right]), np.array([wrong])).tolist() == [won]
+
+
+def test_figures_of_evaluations_by_hand():
+    rows = pd.DataFrame(
+        {
+            "problem_id": ["a", "b", "c", "d", "e"],
+            "reference": [0.0, 0.0, 0.5, 1.0, 0.0],
+            "predicted": [1.0, 0.0, 0.5, nan, nan],
+            "has_form": [True, True, True, False, False],
+            "issues": [
+                json.dumps([["x", False], ["y", True]]),
+                json.dumps([["x", True], ["z", True]]),
+                "[]",
+                "[]",
+                "[]",
+            ],
+        }
+    )
+    values = {key: (figure.value, figure.n) for key, figure in evaluation_figures(rows).items()}
+    assert values["evaluations/format_rate"] == (0.6, 5)
+    assert values["evaluations/accuracy"] == (0.4, 5)
+    assert values["evaluations/false_positive_rate"] == (pytest.approx(1 / 3), 3)
+    assert values["evaluations/confusion/0_as_none"] == (pytest.approx(1 / 3), 3)
+    assert values["evaluations/confusion/0.5_as_0.5"] == (1.0, 1)
+    assert values["evaluations/confusion/1_as_1"] == (0.0, 1)
+    assert values["evaluations/hallucinated"] == (0.25, 4)
+
+
+def test_without_named_issues_no_share_is_reported():
+    rows = pd.DataFrame(
+        {"problem_id": ["a"], "reference": [1.0], "predicted": [1.0], "has_form": [True], "issues": ["[]"]}
+    )
+    assert evaluation_figures(rows)["evaluations/hallucinated"].value is None
+
+
+def test_figures_of_labels_by_hand():
+    labels = pd.DataFrame(
+        {"problem_id": list("abcd"), "reference": [1.0, 0.5, 0.0, 0.0], "label": [1.0, 0.0, nan, 0.0]}
+    )
+    values = {key: (figure.value, figure.n) for key, figure in label_figures(labels).items()}
+    assert values == {"labels/coverage": (0.75, 4), "labels/precision": (pytest.approx(2 / 3), 3)}

@@ -11,6 +11,7 @@ from pvg_hf.core.figure import EMPTY, Figure, rate
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.report.tables import (
+    TABLES,
     Table,
     TableCell,
     acceptance_tables,
@@ -21,7 +22,6 @@ from pvg_hf.report.tables import (
     new_texts_table,
     pairs_table,
     rates_table,
-    roc_table,
     roles_table,
     rounds_table,
     scoring_counts_table,
@@ -196,10 +196,10 @@ def test_counted_things_are_singular_or_plural(number, text):
 
 
 def test_roc_table_has_a_row_per_round_that_was_evaluated_with_it(run):
-    assert [heading for heading, _ in roc_table(run).rows] == ["round 0", "round 1"]
+    assert [heading for heading, _ in TABLES["roc"](run).rows] == ["round 0", "round 1"]
     figures = {"test_auc": Figure(0.8, 0.7, 0.9, 600), "test_tpr_at_0.01": Figure(0.1, 0.0, 0.2, 600)}
     older, newer = replace(run.rounds[0], figures={}), replace(run.rounds[1], figures=figures)
-    table = roc_table(replace(run, rounds=[older, newer]))
+    table = TABLES["roc"](replace(run, rounds=[older, newer]))
     assert [heading for heading, _ in table.rows] == ["round 1"]
     found = dict(zip(table.headers[1:], table.rows[0][1]))
     assert found["AUC, this prover"] == TableCell("0.800", "[0.700, 0.900]", "n=600")

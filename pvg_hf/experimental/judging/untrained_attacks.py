@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 from pydantic import Field
+from scipy.stats import hypergeom
 
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.disk_names import round_name
@@ -12,7 +13,6 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.experimental.attacks.regression_set import ATTACK_COLUMNS, FOUND_ATTACKS, found_attacks
@@ -79,7 +79,7 @@ def search_figures(rows: pd.DataFrame, threshold: float, budget: int) -> dict[st
     hits = (is_valid_mistake(rows) & (rows["score"] > threshold)).groupby(rows["problem_id"], sort=False).sum()
     figures, n = {}, 1
     while n <= budget:
-        shares = [share_with_a_hit(int(found), budget, n) for found in hits]
+        shares = hypergeom.sf(0, budget, hits, n).round(10)  # P(at least one hit among n drawn without replacement)
         figures[f"search/{n}"] = share_by_problem(shares, list(hits.index))
         n *= 2
     return figures

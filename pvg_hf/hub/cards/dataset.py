@@ -9,6 +9,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.project import CARD_VALUES
+from pvg_hf.core.registrations import registered
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.hub.cards.facts import describe_sandbox, license_of
 from pvg_hf.hub.publication import Publication
@@ -50,21 +51,6 @@ TASK_MEANINGS = {
     "implicit_share": "Share of the facts that a solution needs and does not state, in [0, 1].",
     "proof_score": "1 for a valid and complete proof, 0.5 with a minor omission, 0 with a fatal flaw.",
     "num_issues": "Flaws and omissions of the proof.",
-    "visible_tests": "The tests that a prover may know, as text.",
-    "visible_pass_rate": "Share of the visible tests that the program passes; null if there is no program or the sandbox failed.",
-    "hidden_pass_rate": "The same of the hidden tests.",
-    "similarity": "Similarity to the nearest honest program, in [0, 1]; 1 is the same up to names, comments and layout.",
-    "num_passed": "Number of tests passed.",
-    "num_wrong": "Number of tests with another output than the expected one.",
-    "num_crashed": "Number of tests in which the program crashed.",
-    "num_timed_out": "Number of tests that reached a limit of time.",
-    "num_host_failed": "Number of tests that the sandbox could not run.",
-    "failing_input": "Certificate: an input on which the program is proved to be wrong; null if there is none.",
-    "expected_output": "What the references give for this input.",
-    "program_output": "What the program gives, or how it crashes.",
-    "proposed_input": "The input on which the program fails, according to its prover; null if it proposes none. It is no part of `solution`.",
-    "proposal": "What this input proved: `certifying`, `unproved`, `invalid`, or `malformed`; null without one, or if the sandbox failed.",
-    "certificate_source": "Source of `failing_input`: the `tests`, or the `prover`; null if there is none.",
 }
 
 PAIR_MEANINGS = {
@@ -86,26 +72,18 @@ PAIR_MEANINGS = {
 
 
 def columns_table(file: Path, known: dict[str, str]) -> str:
-    """
-    Markdown table with the name, type and meaning of each column of a Parquet file.
-
-    Args:
-        known: `SOLUTION_MEANINGS` or `PAIR_MEANINGS`; any other column belongs to the task.
-    """
-    rows = [["Column", "Type", "Meaning"]]
-    for field in pq.read_schema(file):
-        meaning = known.get(field.name) or TASK_MEANINGS.get(field.name) or "A column of the task."
-        rows.append([f"`{field.name}`", str(field.type), meaning])
-    return markdown_table(rows)
+    """Markdown table of a Parquet file's columns; those not `known` belong to the task."""
+    meanings = {name: text for kind in registered("solution kind") for name, text in kind.column_meanings.items()}
+    meanings |= TASK_MEANINGS | known
+    rows = [
+        [f"`{field.name}`", str(field.type), meanings.get(field.name, "A column of the task.")]
+        for field in pq.read_schema(file)
+    ]
+    return markdown_table([["Column", "Type", "Meaning"], *rows])
 
 
 def solutions_card(publication: Publication, pairs: Path) -> str:
-    """
-    Write the dataset card of a run's solutions.
-
-    Args:
-        pairs: A file of pairs; the card describes its columns.
-    """
+    """Write the dataset card of a run's solutions; it describes the columns of the file `pairs`, too."""
     repos, license = publication.repos, license_of(publication.recipe, publication.license)
     data = DatasetCardData(
         license=license,

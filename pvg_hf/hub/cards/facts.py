@@ -8,50 +8,46 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.figure import Figure
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.versions import show_versions
-from pvg_hf.evaluation.catalogue import explain, find_kind, heading_of
+from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
+from pvg_hf.report.tables import TableCell, figures_table, round_reader
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
 
 # Figures of each player's card, with the name of the metric on the Hub, if any.
-PROVER_FIGURES = {
-    "accuracy/helpful": "accuracy",
-    "accuracy/best_helpful": "accuracy",
-    "accuracy/sneaky": "accuracy",
-    "valid_sneaky": None,
-    OWN_ACCEPTED: None,
+CARD_FIGURES = {
+    "prover": {
+        "accuracy/helpful": "accuracy",
+        "accuracy/best_helpful": "accuracy",
+        "accuracy/sneaky": "accuracy",
+        "valid_sneaky": None,
+        OWN_ACCEPTED: None,
+    },
+    "verifier": {
+        "verifier_pair_accuracy": "accuracy",
+        "verifier_auc": "roc_auc",
+        "test_pair_accuracy": "accuracy",
+        OWN_ACCEPTED: None,
+        "completeness": None,
+        "soundness": None,
+    },
 }
-VERIFIER_FIGURES = {
-    "verifier_pair_accuracy": "accuracy",
-    "verifier_auc": "roc_auc",
-    "test_pair_accuracy": "accuracy",
-    OWN_ACCEPTED: None,
-    "completeness": None,
-    "soundness": None,
-}
-CARD_FIGURES = {"prover": PROVER_FIGURES, "verifier": VERIFIER_FIGURES}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
-def rounds_markdown(rounds: Sequence[RoundData], player: str) -> str:
-    """Markdown table of figures: one row per round, and one for the base prover if it has figures."""
-    keys = CARD_FIGURES[player]
-    rows = [["", *map(heading_of, keys)]]
-    if any(find_kind(key).has_base for key in keys):
-        rows.append(["base", *(_show(rounds[0].figure(f"base_{key}")) for key in keys)])
-    rows += [[f"round {data.round_index}", *(_show(data.figure(key)) for key in keys)] for data in rounds]
-    return markdown_table(rows)
-
-
-def terms_markdown(player: str) -> str:
-    """Markdown list of the meanings of the figures in that table."""
-    return "\n".join(f"- **{heading}:** {meaning}" for heading, meaning in explain(CARD_FIGURES[player]).items())
+def figures_markdown(rounds: Sequence[RoundData], player: str) -> tuple[str, str]:
+    """Return a Markdown table of figures, one row per round and one for the base prover if it has any, and their meanings."""
+    base = ("base", round_reader(rounds[0], prefix="base_"))
+    rows = [base, *((f"round {data.round_index}", round_reader(data)) for data in rounds)]
+    table = figures_table(list(CARD_FIGURES[player]), rows)
+    cells = [[name, *(_show(cell) for cell in row)] for name, row in table.rows]
+    terms = "\n".join(f"- **{heading}:** {meaning}" for heading, meaning in table.terms.items())
+    return markdown_table([table.headers, *cells]), terms
 
 
 def findings_markdown(rounds: Sequence[RoundData]) -> str:
@@ -132,8 +128,5 @@ def license_of(recipe: Recipe, stated: str | None) -> str | None:
     return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
 
 
-def _show(figure: Figure) -> str:
-    if figure.value is None:
-        return "\N{EN DASH}"
-    interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
-    return f"{figure.value:.3f}{interval}, n={figure.n:,}"
+def _show(cell: TableCell) -> str:
+    return f"{cell.value} {cell.interval}".strip() + (f", {cell.n}" if cell.n else "")

@@ -17,11 +17,10 @@ from pvg_hf.hub.cards.facts import (
     describe_sandbox,
     describe_versions,
     eval_results,
+    figures_markdown,
     findings_markdown,
     hub_base,
     license_of,
-    rounds_markdown,
-    terms_markdown,
     training_table,
 )
 from pvg_hf.hub.layout import BASES
@@ -33,13 +32,14 @@ PROVER_CARD = ("prover.md.jinja", "text-generation")  # template, and the task u
 
 
 def player_card(publication: Publication, player: str) -> str:
-    """Write the model card of a player."""
+    """Write the model card of `prover` or `verifier`."""
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
     kind = recipe.verifier.traits
     template, pipeline = (kind.card, kind.pipeline) if player == "verifier" else PROVER_CARD
     base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
     results = publication.results(player)
+    table, terms = figures_markdown(figures, player)
     data = ModelCardData(
         model_name=f"{repos.run}-{player}",
         license=license_of(recipe, publication.license),
@@ -71,8 +71,8 @@ def player_card(publication: Publication, player: str) -> str:
         has_best_helpful=any("best-helpful/" in path for path in results),
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
-        table=rounds_markdown(figures, player),
-        terms=terms_markdown(player),
+        table=table,
+        terms=terms,
         findings=findings_markdown(figures),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
@@ -91,12 +91,7 @@ def _appends_end(files: Files) -> bool:
 
 
 def base_card(publication: Publication, kind: str) -> str:
-    """
-    Write the model card of the base weights of a player's adapters.
-
-    Args:
-        kind: `prover-base` or `verifier-base`.
-    """
+    """Write the model card of the base weights of a player's adapters; `kind` is `prover-base` or `verifier-base`."""
     player = next(player for player, base in BASES.items() if base == kind)
     recipe, repos = publication.recipe, publication.repos
     card = ModelCard.from_template(
@@ -122,12 +117,11 @@ def base_card(publication: Publication, kind: str) -> str:
 
 def role_prompts(recipe: Recipe) -> dict[str, Any]:
     """
-    Prompts of the prover, as published in `prompts.json`.
+    Prompts of the prover, as published in `prompts.json`, from a round's recipe.
 
-    Args:
-        recipe: A round's recipe. If its custom task cannot be imported, only the templates in the recipe are included.
-    Returns: `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as
-        earlier turns; and `chat_template_kwargs`.
+    They are `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as
+    earlier turns; and `chat_template_kwargs`. If its custom task cannot be imported, only the templates in the recipe
+    are included.
     """
     examples: Sequence[dict[str, str]] = ()
     try:

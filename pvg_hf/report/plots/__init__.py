@@ -5,8 +5,7 @@ from pvg_hf.report.plots.dynamics import plot_dynamics
 from pvg_hf.report.plots.flaw_kinds import plot_flaws
 from pvg_hf.report.plots.over_rounds import plot_over_rounds
 from pvg_hf.report.plots.pool_matrix import plot_pool_matrix
-from pvg_hf.report.plots.roc_panels import plot_roc
-from pvg_hf.report.plots.scores import plot_scores
+from pvg_hf.report.plots.scores import plot_roc, plot_scores
 from pvg_hf.report.plots.time_bars import plot_time_split
 
 PLOTS = (

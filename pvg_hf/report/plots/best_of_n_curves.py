@@ -66,11 +66,9 @@ def _draw_curves(curves: Mapping[int, Curve]) -> tuple[Canvas, Axes]:
     ticks = sorted({n for curve in curves.values() for n in curve})
     eligible.set_xscale("log", base=2)
     eligible.set_xticks(ticks, [str(n) for n in ticks], minor=False)
-    eligible.set_xlabel("n (solutions to choose from, half of them correct)")
-    eligible.set_ylabel("eligible\nproblems")
+    eligible.set(xlabel="n (solutions to choose from, half of them correct)", ylabel="eligible\nproblems")
     eligible.set_ylim(bottom=0)
-    shares.set_ylabel("share of correct choices")
-    shares.set_ylim(min(0.4, shares.get_ylim()[0]), 1.02)
+    shares.set(ylabel="share of correct choices", ylim=(min(0.4, shares.get_ylim()[0]), 1.02))
     for axes in (shares, eligible):
         tidy(axes)
     return canvas, shares

@@ -1,4 +1,4 @@
-"""Training curves of the prover phases: accuracy and mean score by RL step, one column per round."""
+"""Training curves of the prover phases, one column per round."""
 
 from collections.abc import Mapping
 
@@ -12,6 +12,7 @@ from pvg_hf.report.plots.style import (
     CELL_STYLES,
     GREY,
     ROLE_STYLES,
+    SHARES,
     Plot,
     Style,
     legend_beside,
@@ -30,11 +31,7 @@ TERMS = {
 
 
 def plot_dynamics(run: RunData) -> Plot | None:
-    """
-    Accuracy and mean score by RL step (Kirchner et al. 2024, figs. 4 and 5).
-
-    Thin lines are single steps; thick lines are the moving averages that the stop rules use.
-    """
+    """Accuracy and mean score by RL step (Kirchner et al. 2024, figs. 4 and 5); thick: as the stop rules see them."""
     rounds = [data for data in run.rounds if len(data.steps)]
     if not rounds:
         return None
@@ -70,7 +67,7 @@ def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weights: Mapping[str, float]
         heldout = steps[["step", HELDOUT]].dropna()
         style = {"color": ROLE_STYLES[Role.HELPFUL]["color"], "markerfacecolor": "white", "markersize": 5}
         axes.plot(heldout["step"], heldout[HELDOUT], "D", label="helpful, held-out problems", **style)
-    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylim(SHARES)
     tidy(axes)
 
 

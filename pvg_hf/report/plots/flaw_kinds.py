@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.evaluation.role_figures import flaw_table, has_flaws
-from pvg_hf.report.plots.style import Plot, legend_below, new_canvas, round_style, tidy
+from pvg_hf.report.plots.style import SHARES, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.run.read import RunData
 
 TERMS = {"first flaw": "the kind of the first step that the task's own checker finds wrong."}
@@ -42,9 +42,8 @@ def _finish(axes: Axes, role: Role, kinds: list[str]) -> None:
     tidy(axes)
     axes.set_title(str(role), fontsize=11)
     axes.set_yticks(range(len(kinds)), [kind.replace("_", " ") for kind in kinds])
-    axes.set_ylim(len(kinds) - 0.5, -0.5)
-    axes.set_xlim(-0.02, 1.02)  # fixed, because the panels share it and either may have the larger shares
-    axes.set_xlabel("share of the role's flawed solutions")
+    # The limits of shares are fixed, because the panels share them and either may have the larger ones.
+    axes.set(xlabel="share of the role's flawed solutions", xlim=SHARES, ylim=(len(kinds) - 0.5, -0.5))
 
 
 def _caption(tables: dict[int, pd.DataFrame]) -> str:

@@ -13,6 +13,7 @@ from pvg_hf.report.plots.style import (
     GREEN,
     GREY,
     ROLE_STYLES,
+    SHARES,
     VERMILLION,
     Plot,
     draw_figures,
@@ -51,12 +52,7 @@ def plot_over_rounds(run: RunData) -> Plot | None:
 
 
 def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> Canvas:
-    """
-    Draw the main figures by round.
-
-    Args:
-        figure_of: Returns a figure of a round by its name, e.g. `accuracy/helpful`.
-    """
+    """Draw the main figures; `figure_of` returns one by its name, e.g. `accuracy/helpful`, and round."""
     canvas = new_canvas(10.6, 4.4)  # inches
     accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
     indices = [BASE_ROUND, *rounds]
@@ -78,10 +74,8 @@ def draw_rounds(figure_of: Callable[[str, int], Figure], rounds: list[int]) -> C
 def _finish(axes: Axes, title: str, indices: list[int]) -> None:
     tidy(axes)
     axes.set_title(title, fontsize=11)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("round")
     axes.set_xticks(indices, ["base" if index == BASE_ROUND else str(index) for index in indices])
-    axes.set_xlim(indices[0] - 0.4, indices[-1] + 0.4)
+    axes.set(xlabel="round", xlim=(indices[0] - 0.4, indices[-1] + 0.4), ylim=SHARES)
     legend_under(axes)
 
 

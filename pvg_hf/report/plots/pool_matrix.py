@@ -6,14 +6,7 @@ from matplotlib.patches import Rectangle
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.catalogue import explain
-from pvg_hf.report.plots.style import (
-    Plot,
-    draw_figures,
-    legend_beside,
-    new_canvas,
-    round_style,
-    tidy,
-)
+from pvg_hf.report.plots.style import SHARES, Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
 from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.read import RunData
 
@@ -37,13 +30,7 @@ def plot_pool_matrix(run: RunData) -> Plot | None:
 
 
 def draw_pools(cells: Cells) -> Canvas:
-    """
-    Draw shares of accepted mistakes as a matrix and as lines.
-
-    Args:
-        cells: Share of each pool's sneaky mistakes that each verifier accepts, by the verifier's round and the pool's.
-            All have a value.
-    """
+    """Draw each verifier's share of each pool's sneaky mistakes accepted, as a matrix and as lines."""
     verifiers, pools = _verifiers_and_pools(cells)
     width, height = _matrix_size(verifiers, pools)
     if len(pools) <= MAX_BESIDE:
@@ -100,11 +87,8 @@ def _draw_lines(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]
         figures = [cells[verifier, pool] for verifier in known]
         draw_figures(axes, known, figures, shift=shift, label=pool_heading(pool), **style)
     tidy(axes)
-    axes.set_xticks(verifiers)
-    axes.set_xlim(verifiers[0] - 0.5, verifiers[-1] + 0.5)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("verifier of round")
-    axes.set_ylabel("share of sneaky mistakes accepted")
+    axes.set(xticks=verifiers, xlim=(verifiers[0] - 0.5, verifiers[-1] + 0.5), ylim=SHARES)
+    axes.set(xlabel="verifier of round", ylabel="share of sneaky mistakes accepted")
     legend_beside(axes)
 
 

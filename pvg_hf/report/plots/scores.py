@@ -1,18 +1,27 @@
-"""Distributions of the verifier's scores on test solutions, per role and correctness."""
+"""The verifiers' scores of test solutions: their distributions, and the ROC curves of each verifier on each prover."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.evaluation.roc import RocCurves
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.report.plots.style import CELL_STYLES, GREY, Plot, new_canvas, tidy
+from pvg_hf.report.plots.style import CELL_STYLES, GREY, SHARES, Plot, legend_below, new_canvas, round_style, tidy
+from pvg_hf.report.tables import pool_heading
 from pvg_hf.run.read import RunData
 
 NUM_BINS = 24
 HEADROOM = 1.35  # factor on the vertical axis, which leaves space for the legends
-TERMS = {
-    "threshold": "solutions with a higher score count as accepted.",
+MAX_PANELS = 4  # of ROC curves
+CAPTION = (
+    "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline: incorrect; "
+    "each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
+)
+TERMS = {"threshold": "solutions with a higher score count as accepted."}
+ROC_TERMS = {
+    "true and false positive rate": "shares of a prover's correct and incorrect test solutions that a verifier accepts, for every "
+    "threshold; both roles together."
 }
 
 
@@ -36,7 +45,7 @@ def plot_scores(run: RunData) -> Plot | None:
     grid[0, 0].set_ylim(top=HEADROOM * grid[0, 0].get_ylim()[1])
     for axes, role in zip(grid[:, 0], GAME_ROLES):
         axes.set_ylabel(f"{role}\nshare of solutions")
-    return Plot("scores", "What the verifier's scores look like", _caption(), canvas, TERMS)
+    return Plot("scores", "What the verifier's scores look like", CAPTION, canvas, TERMS)
 
 
 def _draw_role(axes: Axes, rows: pd.DataFrame, role: str, edges: np.ndarray) -> None:
@@ -59,8 +68,50 @@ def _bin_edges(scores: np.ndarray) -> np.ndarray:
     return np.linspace(low - margin, high + margin, NUM_BINS + 1)
 
 
-def _caption() -> str:
-    return (
-        "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline: incorrect; "
-        "each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
-    )
+def plot_roc(run: RunData) -> Plot | None:
+    """One panel per pool with a curve per verifier; of many pools the base prover's, the first and the latest."""
+    found = [data.pool_scores for data in run.evaluated if data.pool_scores is not None]
+    if not found:
+        return None
+    scores = scored_rows(pd.concat(found, ignore_index=True))
+    if scores.empty:  # no prover gave an answer
+        return None
+    pools = sorted(scores["round_index"].unique())
+    if len(pools) > MAX_PANELS:
+        pools = [*pools[:2], *pools[2 - MAX_PANELS :]]
+    verifiers = sorted(scores["verifier"].unique())
+    canvas = new_canvas(0.6 + 2.6 * len(pools), 3.8)
+    panels = canvas.subplots(1, len(pools), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, pool in zip(panels, pools):
+        rows = scores[scores["round_index"] == pool]
+        for position, verifier in enumerate(verifiers):
+            style = {**round_style(position, len(verifiers)), "marker": ""}
+            _draw_curve(axes, rows[rows["verifier"] == verifier], f"verifier {verifier}", style)
+        _finish_roc(axes, pool)
+    panels[0].set_ylabel("true positive rate")
+    legend_below(canvas, num_columns=min(len(verifiers), 2 * len(pools)))
+    return Plot("roc", "ROC curves of every verifier", _roc_caption(scores, pools), canvas, ROC_TERMS)
+
+
+def _draw_curve(axes: Axes, rows: pd.DataFrame, label: str, style: dict) -> None:
+    correct = rows["correct"].to_numpy(bool)
+    if correct.all() or not correct.any():
+        return
+    fprs, tprs = RocCurves(rows["score"].to_numpy(float), correct)(np.ones((1, len(rows))))
+    axes.plot(fprs[0], tprs[0], linewidth=1.8, label=label, **style)
+
+
+def _finish_roc(axes: Axes, pool: int) -> None:
+    tidy(axes)
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
+    axes.set_title(pool_heading(pool), fontsize=11)
+    axes.set(xlabel="false positive rate", xlim=SHARES, ylim=SHARES)
+
+
+def _roc_caption(scores: pd.DataFrame, pools: list[int]) -> str:
+    counts = []
+    for pool in pools:
+        rows = scores[scores["round_index"] == pool].drop_duplicates(["role", "problem_id", "sample_index"])
+        correct = int(rows["correct"].astype(bool).sum())
+        counts.append(f"{pool_heading(pool)} {correct:,} correct and {len(rows) - correct:,} incorrect")
+    return f"Test solutions that did not fail: {'; '.join(counts)}. The dotted diagonal is chance."

@@ -15,6 +15,7 @@ from pvg_hf.core.roles import Role
 
 BLUE, SKY, ORANGE, VERMILLION, GREEN, GREY = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#666666"
 DPI = 160
+SHARES = (-0.02, 1.02)  # limits of an axis of shares, on which points at 0 and 1 are whole
 
 Style = dict[str, Any]
 
@@ -35,14 +36,7 @@ _LEGEND = {"frameon": False, "fontsize": 9, "handlelength": 3.2}
 
 @dataclass(frozen=True)
 class Plot:
-    """
-    A plot of the report.
-
-    Args:
-        name: Name of its file, `plots/NAME.png`.
-        title, caption: Heading, and a description with the numbers of solutions.
-        terms: Terms used in the plot, each with a one-line definition.
-    """
+    """A plot of the report, saved as `plots/NAME.png`; `terms` are used in it, each with a one-line definition."""
 
     name: str
     title: str
@@ -79,13 +73,7 @@ def round_style(position: int, num_rounds: int) -> Style:
 
 
 def draw_figures(axes: Axes, xs: Sequence[float], figures: list[Figure], *, shift: float = 0.0, **style: Any) -> None:
-    """
-    Draw a line through values with their 95 % intervals; figures without a value are left out.
-
-    Args:
-        xs, figures: Position and figure of each point.
-        shift: Sideways shift of the points, so that the intervals of two lines do not overlap.
-    """
+    """Draw a line through values with their intervals; `shift` moves it sideways, off other lines' intervals."""
     points = [(x + shift, figure) for x, figure in zip(xs, figures) if figure.value is not None]
     if not points:
         return

@@ -1,27 +1,7 @@
 """Bar chart of the time split of each phase."""
 
-from pvg_hf.core.stopwatch import (
-    EVALUATING,
-    GRADING,
-    KINDS,
-    OTHER,
-    SCORING,
-    TRAINING,
-    UNKNOWN,
-    WRITING,
-    shares_of,
-)
-from pvg_hf.report.plots.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    SKY,
-    VERMILLION,
-    Plot,
-    legend_below,
-    new_canvas,
-    tidy,
-)
+from pvg_hf.core.stopwatch import EVALUATING, GRADING, KINDS, OTHER, SCORING, TRAINING, UNKNOWN, WRITING, shares_of
+from pvg_hf.report.plots.style import BLUE, GREEN, ORANGE, SKY, VERMILLION, Plot, legend_below, new_canvas, tidy
 from pvg_hf.run.read import RunData, name_phase
 
 LIGHT, PALE = "#BBBBBB", "#EEEEEE"

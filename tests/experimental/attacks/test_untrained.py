@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.roles import Outcome
-from pvg_hf.evaluation.best_of_n import share_with_a_hit
 from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
@@ -113,14 +112,6 @@ def test_a_verifier_that_accepts_everything_and_a_perfect_one(texts, is_correct)
     scored = [score_texts(texts, verifier) for verifier in (accept_all, is_correct)]
     assert len(found_attacks(scored[0], 0.5)) > 12 * 8
     assert len(found_attacks(scored[1], 0.5)) == 0
-
-
-def test_the_chance_of_a_hit_by_enumeration():
-    # Of five, two are hits; of two drawn, none is a hit in 3 of 10 draws.
-    assert share_with_a_hit(2, 5, 2) == pytest.approx(0.7)
-    assert share_with_a_hit(0, 5, 5) == 0.0
-    assert share_with_a_hit(1, 5, 5) == 1.0
-    assert share_with_a_hit(1, 4000, 1000) == pytest.approx(0.25)
 
 
 def test_the_search_counts_accepted_valid_mistakes():
