@@ -119,8 +119,11 @@ def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resample
     accepted.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
-    read = {"auc": area, "partial_auc": partial(partial_area, max_fpr=MAX_FPR)}
-    read |= {f"tpr_at_{fpr}": partial(tpr_at_fpr, fpr=fpr) for fpr in FPRS}
+    read: dict[str, Callable[[Curves], np.ndarray]] = {
+        "auc": area,
+        "partial_auc": partial(partial_area, max_fpr=MAX_FPR),
+        **{f"tpr_at_{fpr}": partial(tpr_at_fpr, fpr=fpr) for fpr in FPRS},
+    }
     statistics = {name: roc_statistic(scores, correct, of_curves) for name, of_curves in read.items()}
     statistics["g_mean"] = geometric_mean(scores > threshold, correct)
     return _bootstrap_all(statistics, rows, seed=derive_seed(seed, "roc"), num_resamples=num_resamples)

@@ -155,11 +155,6 @@ def is_ours(kind: str, path: str) -> bool:
     return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in _RECORDS)
 
 
-def is_judgement(path: str) -> bool:
-    """Whether a path of the solutions repository belongs to an evaluation that followed a round."""
-    return path.startswith(f"{JUDGING}/")
-
-
 def is_result(path: str) -> bool:
     """Whether a published file is a result of the game, rather than derived from results."""
     return _DERIVED.fullmatch(path) is None

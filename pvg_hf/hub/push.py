@@ -26,14 +26,13 @@ from pvg_hf.hub.layout import (
     SOLUTIONS,
     TAG,
     RunRepos,
-    is_judgement,
     is_ours,
     is_result,
 )
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication, open_publication
 from pvg_hf.hub.repository import Repository, is_same
-from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.layout import JUDGING, RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
 
 def _has_new_judgements(publication: Publication, solutions: Repository) -> bool:
     """Whether evaluations have been stored since the round was published; those of all rounds go with the newest."""
-    files = {path: source for path, source in publication.results(SOLUTIONS).items() if is_judgement(path)}
+    files = {path: source for path, source in publication.results(SOLUTIONS).items() if path.startswith(f"{JUDGING}/")}
     if not files or any(_round_of(name) > publication.round_index for name in solutions.tags()):
         return False
     tree = solutions.tree(publication.tag)
