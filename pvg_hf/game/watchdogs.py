@@ -205,10 +205,8 @@ class FalsePositiveWatch:
     the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a score above `threshold`.
 
     Args:
-        has_checker (`bool`):
-            Whether the reward uses observed labels instead of the grades.
-        pays_scores (`bool`):
-            Whether the reward may pay the helpful role's mistakes for their scores.
+        has_checker: Whether the reward uses observed labels instead of the grades.
+        pays_scores: Whether the reward may pay the helpful role's mistakes for their scores.
     """
 
     def __init__(
