@@ -195,8 +195,7 @@ class SolutionIndex:
         """
         Read full rows from disk, in the order of `places`: file and row index of each, as other methods return them.
 
-        Raises:
-            DamagedFileError: if a file was damaged after the index was opened.
+        Raises `DamagedFileError` if a file was damaged after the index was opened.
         """
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:

@@ -71,8 +71,7 @@ def open_run(source: str | Path) -> OpenRun:
     """
     Open a run by its folder, or by the name of a published run (`org/run`), whose last round is downloaded without its provers.
 
-    Raises:
-        ValueError: if there is no such run; the message lists runs that exist, or says how to play one.
+    Raises `ValueError` if there is no such run; the message lists runs that exist, or says how to play one.
     """
     try:
         root = locate_run(source, with_provers=False)

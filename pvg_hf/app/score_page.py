@@ -57,14 +57,11 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
 
 
 def _problems(run: OpenRun, rounds: list[int]) -> str:
-    return problems([] if rounds else [no_verifier(run)])
-
-
-def no_verifier(run: OpenRun) -> str:
-    return (
+    missing = (
         f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nThe first round trains one. Resume the "
         f"run with: {play_command(run.folder.root)}"
     )
+    return problems([] if rounds else [missing])
 
 
 def find_example(run: OpenRun, round_index: int) -> tuple[str, str]:

@@ -70,14 +70,11 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
 
 def _problems(run: OpenRun) -> str:
     index = run.index()
-    return problems(index.damage if index.rounds else [*index.damage, nothing_yet(run)])
-
-
-def nothing_yet(run: OpenRun) -> str:
-    return (
+    missing = (
         f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
         f"run with: {play_command(run.folder.root)}"
     )
+    return problems(index.damage if index.rounds else [*index.damage, missing])
 
 
 def _make_controls(index: SolutionIndex) -> list[gr.Dropdown | gr.Textbox]:

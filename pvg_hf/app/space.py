@@ -54,16 +54,12 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
     the package, and the files of a local run that the app reads. A published run is downloaded when the Space starts.
 
     Args:
-        output (`Path`):
-            An empty or new folder, which is also returned.
-        options (`tuple[str, ...]`, *optional*):
-            Further arguments of the app.
-        app (`str`, *optional*, defaults to `"pvg_hf.app"`):
-            Package of the app; another one is `pvg_hf.experimental.study`.
+        output: An empty or new folder, which is also returned.
+        options: Further arguments of the app.
+        app: Package of the app; another one is `pvg_hf.experimental.study`.
 
-    Raises:
-        ValueError: if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
-            pvg_hf is not installed from a clone of the repository.
+    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
+    pvg_hf is not installed from a clone of the repository.
     """
     clone = Path(pvg_hf.__file__).parents[1]
     if not (clone / "space_app" / "README.md").is_file():
@@ -102,10 +98,8 @@ def push_space(
     Unchanged files are not sent again. If the run is private, a warning says that the Space needs a token to download it.
 
     Args:
-        is_private (`bool`, defaults to `True`):
-            Whether a new Space is private. If so, an existing Space must not be public.
-        warn (`Callable`, *optional*):
-            Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
+        is_private: Whether a new Space is private. If so, an existing Space must not be public.
+        warn: Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.

@@ -80,11 +80,6 @@ def _refuse_value(value: str) -> None:
         raise UntrustedCodeError(_WITHHELD[value].folder, _WITHHELD[value].code)
 
 
-def check_command(command: Sequence[str]) -> None:
-    """Check that a recipe's command may run, else an `UntrustedCodeError`; call this before running it."""
-    refuse_withheld([NamedCode.of("command", list(command))])
-
-
 def load_extension(spec: str, kind: str) -> Any:
     """
     Import the object that `spec` (`package.module:Name`) names; the caller checks its type.
@@ -158,8 +153,7 @@ def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
 
     Messages say by `interface` how it is called and what it returns: `"(means, config) -> bool"`.
 
-    Raises:
-        ValueError: as for [`load_extension`], and if the object is a class or not callable.
+    Raises `ValueError` as for [`load_extension`], and if the object is a class or not callable.
     """
     found = load_extension(spec, kind)
     if inspect.isclass(found) or not callable(found):
@@ -174,8 +168,7 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 
     The message names it by `what`, e.g. ``The stop rule `my_rules:late` ``, and its proper form by `interface`.
 
-    Raises:
-        ExtensionError: if an argument is missing or unknown.
+    Raises `ExtensionError` if an argument is missing or unknown.
     """
     try:
         signature = inspect.signature(function)

@@ -126,9 +126,8 @@ def ask_hub(what: str, action: Callable[[], Result]) -> Result:
 
     It must be safe to call again after a failed attempt. Messages name it by `what`.
 
-    Raises:
-        HubError: after the last attempt, or at once for an error that does not pass. Errors that come from neither the Hub nor
-            the network, such as a full disk, pass unchanged.
+    Raises `HubError` after the last attempt, or at once for an error that does not pass. Errors that come from neither the Hub nor
+    the network, such as a full disk, pass unchanged.
     """
     for wait in (*WAITS, None):
         try:

@@ -33,12 +33,9 @@ def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, 
     """
     Read the text of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
 
-    Returns:
-        `list[tuple[int, dict[str, str]]]`: the rows by column, each with its number in the spreadsheet (the heading is 1). A
-        missing cell is empty.
+    Returns: the rows by column, each with its number in the spreadsheet (the heading is 1). A missing cell is empty.
 
-    Raises:
-        ValueError: if a column of `needed` is missing, or the file is no CSV.
+    Raises `ValueError` if a column of `needed` is missing, or the file is no CSV.
     """
     text = text.removeprefix("\ufeff")
     heading = text.partition("\n")[0]

@@ -120,7 +120,7 @@ def render_chat(
     Render a chat by the chat template of `tokenizer`.
 
     Raises `ValueError` if the template cannot be rendered, or leaves out the text of the last message or of the user's
-        last one.
+    last one.
     """
     settings = {"add_generation_prompt": add_generation_prompt, **(chat_template_kwargs or {})}
     chat, failure = _try_chat(messages, tokenizer, settings)

@@ -105,11 +105,12 @@ class BestHelpfulCallback(StepFigures):
         return False
 
     def _keep(self, step: int) -> None:
+        is_main = self.context.processes.is_main_process
         # Remove the digests first: a folder without them is incomplete.
-        if self.context.processes.is_main_process:
+        if is_main:
             (self.output / DIGESTS).unlink(missing_ok=True)
         self.trainer.save_model(str(self.output))
-        if self.context.processes.is_main_process:
+        if is_main:
             write_digests(self.output, step=step)
 
     def lost_step(self) -> int | None:

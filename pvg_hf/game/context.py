@@ -245,7 +245,7 @@ def _make(name: str, recipe: Recipe, folder: RunFolder) -> GeneralTracker:
 
 
 def _run_id(folder: RunFolder) -> str:
-    # The id is random, because two games may have the same name. It is stored for when the game is resumed.
+    # Random, because two games may have the same name, and stored for when the game is resumed.
     kept = folder.root / "tracking.json"
     if not kept.exists():
         write_json(kept, {"id": secrets.token_hex(4)})

@@ -86,7 +86,7 @@ def score_heldout(
     scores have no natural zero, gets the bias that makes its threshold 0.
 
     Raises `DegenerateVerifierError` if the pair accuracy (with `stopping.labels: observed`, that by the observed
-        labels) is below `watchdogs.min_pair_accuracy`, or all scores are equal.
+    labels) is below `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
     pairs = heldout.pairs
     with context.stop.sharing():  # every process scores everything

@@ -112,7 +112,7 @@ def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) 
     Sneaky prompts show them with `task.honest_source: prover`. All processes must call this.
 
     Returns: texts by problem, as [`~pvg_hf.tasks.Task.shown_solution`] returns them; problems without a correct
-        solution are missing.
+    solution are missing.
     """
     task, problems = context.problems.task, context.problems.parts[part].to_list()
     seed = context.seed("honest solutions")

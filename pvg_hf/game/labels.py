@@ -175,12 +175,9 @@ class LabelSource:
     Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on processes.
 
     Args:
-        output (`Path`):
-            Folder for `events.jsonl`, the log of a checker's calls.
-        is_noisy (`bool`):
-            Whether `noise` applies to the player; without it, labels are clean.
-        is_logged (`bool`, defaults to `True`):
-            Whether a checker's calls are logged and paid from its budgets.
+        output: Folder for `events.jsonl`, the log of a checker's calls.
+        is_noisy: Whether `noise` applies to the player; without it, labels are clean.
+        is_logged: Whether a checker's calls are logged and paid from its budgets.
     """
 
     def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool, is_logged: bool = True):

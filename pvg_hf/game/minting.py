@@ -62,9 +62,7 @@ def write_solutions(
     All processes share the work, and the main process writes the file. Labels come from `labels`; without it they are clean.
     Each batch is kept on the disk until the phase ends ([`forget_batches`]), so that a phase that was stopped samples and
     scores only the others.
-
-    Returns:
-        `Counter[str]`: number of solutions by outcome.
+    The number of solutions by outcome is returned.
     """
     rows = iterate_labelled(context.stop, _sampled_rows(context, path, jobs, sampler, scorer), labels)
     return write_and_count(context, path, rows)
@@ -194,20 +192,15 @@ def sample_everywhere(
     proof is left. All processes must call this with the same problems.
 
     Args:
-        make_rng (`Callable`):
-            `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
-            processes.
-        finish (`Callable`, *optional*):
-            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
-            results are the samples.
-        recall (`Callable`, *optional*):
-            `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
+        make_rng: `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the
+            number of processes.
+        finish: `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By
+            default, results are the samples.
+        recall: `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
 
-    Returns:
-        `list`: one result per problem, in the order of `asked`, on every process.
+    Returns: one result per problem, in the order of `asked`, on every process.
 
-    Raises:
-        GameInterrupted: if the user asked to stop. The current batch is abandoned.
+    Raises `GameInterrupted` if the user asked to stop. The current batch is abandoned.
     """
     prompts = [context.problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
     flops = flops_per_token(sampler.model)

@@ -34,14 +34,12 @@ class Monitors(TrainerCallback):
     an interruption.
 
     Args:
-        has_noisy_labels (`bool`):
-            Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`, these also decide.
-        can_recover (`bool`):
-            Whether a collapse of the sneaky role ends the training if there is a recovery from it.
+        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`,
+            these also decide.
+        can_recover: Whether a collapse of the sneaky role ends the training if there is a recovery from it.
 
     Attributes:
-        reason (`str`, *optional*):
-            Why the training ends.
+        reason: Why the training ends.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     Download the last published round of `resume_from_hub`, unless the run has already started.
 
     Raises `ValueError` if there is none, it was played with another recipe, or the Hub cannot be reached. The folder is
-        then left empty.
+    then left empty.
     """
     if recipe.resume_from_hub is None or folder.recipe.exists():
         return

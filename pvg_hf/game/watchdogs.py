@@ -87,7 +87,7 @@ class Watchdogs:
             self._alert("goodharting" if self._sneaky_groups else "helpful_goodharting", f"Step {step}: {reasons[0]}.")
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
         ends = collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
-        return _describe_end(step) if ends else None
+        return f"watchdog at step {step}" if ends else None
 
     def _watch_collapse(self, step: int) -> None:
         for length in self._due(self._valid):
@@ -137,10 +137,6 @@ class Watchdogs:
     def _due(self, values: list) -> list[int]:
         """Return the lengths of the windows that end with the newest of `values`."""
         return [length for length in self._lengths if len(values) % length == 0]
-
-
-def _describe_end(step: int) -> str:
-    return f"watchdog at step {step}"
 
 
 @dataclass(frozen=True)
@@ -205,10 +201,8 @@ class FalsePositiveWatch:
     the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a score above `threshold`.
 
     Args:
-        has_checker (`bool`):
-            Whether the reward uses observed labels instead of the grades.
-        pays_scores (`bool`):
-            Whether the reward may pay the helpful role's mistakes for their scores.
+        has_checker: Whether the reward uses observed labels instead of the grades.
+        pays_scores: Whether the reward may pay the helpful role's mistakes for their scores.
     """
 
     def __init__(
@@ -278,7 +272,7 @@ class FalsePositiveWatch:
         if step > self.last_step and not self._is_compared and self.config.false_positives != "off":
             self._is_compared = True
             self._compare(step)
-        return _describe_end(step) if self.has_risen and self.config.false_positives == "stop" else None
+        return f"watchdog at step {step}" if self.has_risen and self.config.false_positives == "stop" else None
 
     def _compare(self, step: int) -> None:
         for found in false_positive_rises(self._rows):

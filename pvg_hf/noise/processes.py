@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pvg_hf.core.extensions import ExtensionError, NamedCode, check_command, load_extension, refuse_withheld
+from pvg_hf.core.extensions import ExtensionError, NamedCode, load_extension, refuse_withheld
 from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
 _KEPT = """
@@ -57,7 +57,7 @@ class CommandChecker:
                 f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the path "
                 "of a file with its text, among the arguments."
             )
-        check_command(command)
+        refuse_withheld([NamedCode.of("command", list(command))])
         self.command = list(command)
         self.env = tuple(env)
 

@@ -103,6 +103,7 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
         executor: Runs them, as many at a time as it can; it is not shut down. Its processes must share this machine's
             files.
         num_workers: Without an executor: number of processes, which share the cores. With 1, jobs run in this process.
+
     Raises `JobsFailedError` if jobs failed, after all others are done; or at once if a worker was killed.
     """
     done = {job.name for job in jobs if job.is_done()}
@@ -163,8 +164,7 @@ def load_executor(name: str) -> Executor:
 
     What is submitted is picklable; it reads and writes the run's folder, which the executor's processes must share.
 
-    Raises:
-        ValueError: if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
+    Raises `ValueError` if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
     """
     executor = load_function(name, "executor", "() -> concurrent.futures.Executor")()
     if not isinstance(executor, Executor):

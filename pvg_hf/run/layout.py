@@ -207,13 +207,10 @@ class RunFolder:
         """
         Folder of a trained player, `prover` or `verifier`, by default of the last round that trained it.
 
-        Args:
-            checkpoint (`str`, *optional*):
-                Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate adapter. The default
-                is `last`, or `helpful` with separate adapters.
+        The checkpoint of a prover is `last`, `best-helpful`, or a role if each role has a separate adapter. The default is `last`,
+        or `helpful` with separate adapters.
 
-        Raises:
-            ValueError: if there is no such player; the message lists the available ones.
+        Raises `ValueError` if there is no such player; the message lists the available ones.
         """
         rounds = self.rounds(name)
         if round_index is None:
@@ -262,18 +259,14 @@ class RunFolder:
             raise DamagedFileError(missing[0], "is missing")
         return files
 
-    @property
-    def event_log(self) -> Journal:
-        return Journal(self.events)
-
     def mend_events(self) -> None:
         """Drop unreadable lines of `events.jsonl`: a last line truncated by a crash, or damaged lines."""
         if self.events.exists():
-            self.event_log.keep(lambda row: "event" in row)
+            Journal(self.events).keep(lambda row: "event" in row)
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
         """Return the readable events and the number of other lines; the last line may be half-written."""
-        rows, num_lost = self.event_log.scan()
+        rows, num_lost = Journal(self.events).scan()
         events = [row for row in rows if "event" in row]
         return events, num_lost + len(rows) - len(events)
 
@@ -287,7 +280,7 @@ class RunFolder:
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line to `events.jsonl`, with the current time unless `time` is a field."""
-        self.event_log.append({"time": time.time(), "event": event, **fields})
+        Journal(self.events).append({"time": time.time(), "event": event, **fields})
 
     def read_environment(self) -> dict[str, Any]:
         """Contents of `run.json`; empty if it is missing or damaged, because every start writes it again."""

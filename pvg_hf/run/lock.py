@@ -48,9 +48,8 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     dies. Only the main process takes the lock, and none does on Windows. The error message begins with `user`, which says what the
     other process does.
 
-    Raises:
-        ValueError: if another process holds the lock, or the folder cannot be created; in place of any error in the block
-            once the folder is gone.
+    Raises `ValueError` if another process holds the lock, or the folder cannot be created; in place of any error in the block
+    once the folder is gone.
     """
     if not is_main or sys.platform == "win32":
         yield RunLock()

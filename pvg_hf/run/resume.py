@@ -109,8 +109,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     Local paths that publishing removed from `stored` may have any value now. `num_begun` rounds have started; later ones may
     have other overrides.
 
-    Raises:
-        ValueError: if the recipes differ in anything else; the message lists all differences.
+    Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
     """
     changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
     lines = [
@@ -245,15 +244,11 @@ def check_same_settings(
     Check that a command other than a game may resume with its settings, given its recipes as nested mappings.
 
     Args:
-        what (`str`):
-            What was started, e.g. "The sweep `levels`".
-        free (`Collection[str]`):
-            Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
-        advice (`str`, *optional*):
-            A sentence on what may differ.
+        what: What was started, e.g. "The sweep `levels`".
+        free: Keys and sections that may differ, such as `output_dir` or `sweep.levels`.
+        advice: A sentence on what may differ.
 
-    Raises:
-        ValueError: if other keys differ; the message lists them all.
+    Raises `ValueError` if other keys differ; the message lists them all.
     """
     lines = [
         f"- `{key}`: {old!r} before, {new!r} now"
@@ -316,8 +311,7 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
     Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the weights
     of earlier rounds may be deleted.
 
-    Returns:
-        `dict[PhaseKey, DamagedFileError]`: the damaged phases in order, with the first damage of each.
+    Returns: the damaged phases in order, with the first damage of each.
     """
     finished = finished_phases(recipe, folder)
     to_come = set(schedule(recipe)).difference(finished)

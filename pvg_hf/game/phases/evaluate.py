@@ -60,9 +60,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     The round's verifier scores the base prover's solutions and those of earlier rounds, up to `evaluation.crossed_rounds`; earlier
     verifiers that are still on disk score the round's. A phase that was interrupted continues after the last pool that was scored.
 
-    Returns:
-        `pd.DataFrame`: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own
-        verifier.
+    Returns: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own verifier.
     """
     folder, number, processes = context.folder, context.round_index, context.processes
     limit = context.recipe.evaluation.crossed_rounds

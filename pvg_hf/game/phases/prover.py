@@ -367,8 +367,7 @@ def prover_prompts(
 
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
-    Raises:
-        ValueError: if the prover's problems (D_pi) are too few for one generation batch.
+    Raises `ValueError` if the prover's problems (D_pi) are too few for one generation batch.
     """
     asked = problems.parts["prover"].to_list()
     rows = [
@@ -404,8 +403,7 @@ def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) ->
     The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
     verifier's data.
 
-    Returns:
-        [`~datasets.Dataset`]: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
+    Returns: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
     """
     seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
     problems = context.problems.parts["prover"]

@@ -277,9 +277,8 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     """
     Tokenize pairs from [`~pvg_hf.data.pairs.build.build_pairs`] for the verifier's trainer.
 
-    Returns:
-        [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the
-        pairs have them, noisy labels.
+    Returns: token ids of both sides, keys of their label draws, source and environment, true labels and, if the pairs have
+    them, noisy labels.
     """
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -303,8 +302,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
 
     For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with this score.
 
-    Raises:
-        ValueError: if no proof has a score.
+    Raises `ValueError` if no proof has a score.
     """
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
     is_auto = verifier.score_settings.labels == "auto"
