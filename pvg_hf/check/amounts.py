@@ -69,7 +69,7 @@ def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
     references = [row["reference"] for row in rows]
     written = [tokens + 1 for tokens in _count(references, prover)]
     return TextLengths(
-        prompt={role: Length.of(_count(write_prompts(problems, rows, role, prover), prover)) for role in Role},
+        prompt={role: Length.of(_count(_write_prompts(problems, rows, role, prover), prover)) for role in Role},
         solution=Length.of(written).cap(recipe.prover.max_completion_length),
         verifier_input=Length.of(_verifier_inputs(recipe.verifier, rows, verifier)).cap(recipe.verifier.max_length),
         is_estimated=prover is None or verifier is None,
@@ -94,14 +94,12 @@ def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase
     return load_tokenizer(source, revision)
 
 
-def write_prompts(
+def _write_prompts(
     problems: GameProblems, rows: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
 ) -> list[str]:
-    """Write the prompts of some problems, without a chat template if there is no tokenizer yet."""
-    if tokenizer is not None:
-        return [problems.prompt(row, role, tokenizer) for row in rows]
-    write = problems.prompts.text  # without the chat template, which is part of the tokenizer
-    return [write(row, role, honest_solution=row["reference"]) for row in rows]
+    if tokenizer is None:  # which has the chat template
+        return [problems.prompts.text(row, role, honest_solution=row["reference"]) for row in rows]
+    return [problems.prompt(row, role, tokenizer) for row in rows]
 
 
 def _verifier_inputs(
@@ -156,11 +154,6 @@ class Amounts:
         """Number of (problem, role) prompts of one training in the prover phase."""
         prover = self.recipe.prover
         return self.num_problems("prover") * len(prover.trained_roles) // prover.num_trainings
-
-    @property
-    def solutions_per_step(self) -> int:
-        """Solutions of a batch in the prover phase, over all processes."""
-        return self.recipe.prover.prompts_per_step * self.recipe.prover.num_generations
 
     @property
     def training_prompt(self) -> Length:

@@ -1,4 +1,4 @@
-"""Resolves `micro_batch_size: auto` and `gradient_checkpointing: auto` of a phase's learner on a GPU."""
+"""Settings that lower the memory of a phase: resolves those that are `auto` on a GPU, and lists all of them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +9,7 @@ from trl import GRPOConfig
 from pvg_hf.check.amounts import Amounts, TextLengths
 from pvg_hf.check.phase_costs import Sizes, peak_memory
 from pvg_hf.config import Recipe
+from pvg_hf.config.fields import LowersMemory, marks_of
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 
 LEARNERS = ("verifier", "prover")  # phases that train the player of their name in steps
@@ -39,21 +40,10 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     return _with(amounts.recipe, phase, choices[-1])
 
 
-def rows_of_step(recipe: Recipe, player: str, num_processes: int) -> int:
-    """Rows of a process in a step of a player's training: pairs, solutions or evaluations."""
-    if player == "prover":
-        number = recipe.prover.prompts_per_step * recipe.prover.num_generations
-    elif recipe.verifier.traits.learns_from_pairs:
-        number = recipe.verifier.pairs_per_step
-    else:
-        number = recipe.verifier.score_settings.proofs_per_step * recipe.verifier.score_settings.num_generations
-    return number // num_processes
-
-
 def _choices(amounts: Amounts, player: str, most: int | None) -> Iterator[dict[str, Any]]:
     """List the settings that may be taken, best first."""
     recipe, config = amounts.recipe, amounts.recipe.player(player)
-    share = rows_of_step(recipe, player, amounts.num_processes)
+    share = config.rows_per_step // amounts.num_processes
     sizes = _sizes(config, share, share if most is None else most)
     texts = 2 if player == "verifier" and recipe.verifier.traits.learns_from_pairs else 1  # of a row
     wanted = config.gradient_checkpointing
@@ -97,3 +87,21 @@ def _longest(amounts: Amounts) -> TextLengths:
         solution=replace(lengths.solution, high=most, longest=most),
         verifier_input=replace(lengths.verifier_input, high=read),
     )
+
+
+def list_memory_settings(recipe: Recipe, phase: str) -> str:
+    """List the settings that lower a phase's peak memory, with their values, most effective first."""
+    chosen = [
+        (key, mark)
+        for key, mark in sorted(marks_of(Recipe, LowersMemory), key=lambda pair: pair[1].rank)
+        if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
+    ]
+    return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
+
+
+def _value(recipe: Recipe, key: str) -> object:
+    """Value of a key, and for a section whether it is given."""
+    value = recipe
+    for name in key.split("."):
+        value = None if value is None else vars(value)[name]
+    return value if value is None or isinstance(value, bool | int | str) else True

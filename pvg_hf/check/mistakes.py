@@ -1,15 +1,13 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from pvg_hf.check.contradictions import check_contradictions, check_corrections
 from pvg_hf.check.custom_code import check_extensions, check_task, read_signal
-from pvg_hf.check.disk import disk_bytes
 from pvg_hf.check.loading import check_player, check_shared_type
-from pvg_hf.check.machine import check_generation, check_hub, check_machine, check_sharding, existing_folder
+from pvg_hf.check.machine import check_disk, check_generation, check_hub, check_machine, check_sharding
 from pvg_hf.check.noise_settings import check_checker, check_checker_settings, check_label_rates
 from pvg_hf.check.refusals import refusals
 from pvg_hf.check.trainer_settings import (
@@ -21,7 +19,6 @@ from pvg_hf.check.trainer_settings import (
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.core.hub_access import find_dataset_refusal
-from pvg_hf.core.units import show_bytes
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
@@ -74,7 +71,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
     if problems is not None and hardware.is_here and not mistakes:  # else the players' sizes may be unknown
-        mistakes += _check_disk(recipe, problems, hardware)
+        mistakes += check_disk(recipe, problems, hardware)
     return mistakes
 
 
@@ -130,18 +127,6 @@ def _check_noise_and_trainers(
     caused = label_rates(recipe, round_index, "verifier", parts["verifier"])
     kind = recipe.verifier.implementation()
     yield from kind.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
-
-
-def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
-    """List a mistake if the disk of the run's folder has less free space than the run will take."""
-    needed = disk_bytes(recipe, problems, hardware)
-    free = shutil.disk_usage(existing_folder(recipe)).free
-    if needed is not None and needed > free:
-        yield (
-            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
-            f"{show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another folder, or "
-            "write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
-        )
 
 
 def _check_overrides(recipe: Recipe) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What each phase of a game does in words, its tokens by kind of work, and its peak memory."""
+"""Describes a phase of a game, counts its tokens by kind of work, and estimates its peak memory."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.check.amounts import Amounts, Length
 from pvg_hf.check.player_sizes import PlayerSize, critic_bytes
-from pvg_hf.check.verifiers import describe_micro_batch
+from pvg_hf.check.verifier_kinds import describe_micro_batch
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.stopwatch import EVALUATING, SCORING, TRAINING, WRITING
 from pvg_hf.sampling import Sampler
@@ -90,11 +90,8 @@ def count_tokens(phase: str, amounts: Amounts) -> dict[str, float]:
     Count the tokens of a phase by kind of work, as [`~pvg_hf.core.stopwatch`] does: written ones without prompts, scored and
     trained ones with them. Texts have their mean length, and no training stops early.
     """
-    recipe, solution, verifier = (
-        amounts.recipe,
-        amounts.lengths.solution.mean,
-        amounts.recipe.verifier.implementation(),
-    )
+    recipe, solution = amounts.recipe, amounts.lengths.solution.mean
+    verifier = recipe.verifier.implementation()
     scored = verifier.scored_tokens(amounts)  # of a solution
     num_written = sum(writing.num_problems * writing.num_samples for writing in list_writings(phase, amounts))
     if phase == "warmup":
@@ -109,7 +106,7 @@ def count_tokens(phase: str, amounts: Amounts) -> dict[str, float]:
         return {**verifier.training_tokens(amounts), EVALUATING: num_heldout * scored}
     if phase == "prover":
         number, num_selecting = (
-            recipe.prover.total_batches * amounts.solutions_per_step,
+            recipe.prover.total_batches * recipe.prover.rows_per_step,
             amounts.num_selecting_solutions,
         )
         trained = number * recipe.prover.steps_per_batch * (amounts.training_prompt.mean + solution)
@@ -146,14 +143,11 @@ def _warmup_memory(amounts: Amounts, sizes: Sizes) -> float:
     peaks = [0.0]
     for name, config in amounts.recipe.players.items():
         if config.warmup:
-            whole = replace(
-                sizes[name], num_trained=sizes[name].num_parameters, trained_bytes=sizes[name].weight_bytes
-            )
+            size = sizes[name]
+            whole = replace(size, num_trained=size.num_parameters, trained_bytes=size.weight_bytes)
             text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).cap(config.warmup.max_length)
-            rows, width = (
-                config.warmup.batch_size // amounts.num_processes,
-                text.mean,
-            )  # sorted by length, with little padding
+            rows = config.warmup.batch_size // amounts.num_processes
+            width = text.mean  # sorted by length, with little padding
             peaks.append(whole.training_bytes + whole.backward_bytes(rows, width, num_logits=width, recomputes=False))
     return max(peaks)
 
@@ -165,7 +159,7 @@ def _training_memory(amounts: Amounts, sizes: Sizes, verifier_bytes: float, scor
     reference = prover.frozen_bytes if config.beta and not config.lora else 0
     critic = critic_bytes(config, sizes["critic"]) if config.has_critic else 0
     held = prover.training_bytes + reference + critic + verifier_bytes
-    share = amounts.solutions_per_step // amounts.num_processes
+    share = config.rows_per_step // amounts.num_processes
     written = _sampling_memory(amounts, prover, held, amounts.training_prompt, share, share, TRAINING_FREE_SHARE)
     # One backward pass goes through prover and critic, so that they need their memory at the same time.
     rows, width = config.rows_at_once(share), (amounts.training_prompt + solution).high

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from math import ceil
+from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -315,6 +315,16 @@ class PlayerConfig:
         return self.scratch is not None or self.warmup is not None
 
     @property
+    def step_sizes(self) -> dict[str, int]:
+        """Sizes by their keys; their product is the number of rows of a step."""
+        raise NotImplementedError
+
+    @property
+    def rows_per_step(self) -> int:
+        """Pairs, solutions or evaluations of a step, over all processes; those of a batch for `ppo`."""
+        return prod(self.step_sizes.values())
+
+    @property
     def recomputes(self) -> bool:
         """Whether activations are recomputed. An `auto` that was not resolved for a GPU is false."""
         return self.gradient_checkpointing is True
@@ -338,9 +348,8 @@ class PlayerConfig:
         """Steps between checkpoints, or `None` for none: `save_steps`, with `auto` resolved."""
         if self.save_steps != "auto":
             return self.save_steps
-        iterations = self.trainer.get(
-            "num_iterations", 1
-        )  # an argument of GRPO; it is validated with the trainer's other arguments
+        # An argument of GRPO; it is validated with the trainer's other arguments.
+        iterations = self.trainer.get("num_iterations", 1)
         step = self.steps_per_batch * (iterations if isinstance(iterations, int) and iterations > 0 else 1)
         return ceil(max(MIN_AUTO_SAVE_STEPS, self.max_steps / AUTO_SAVES) / step) * step
 
@@ -469,6 +478,13 @@ class VerifierConfig(PlayerConfig):
         return self.traits.learns_from_pairs and self.invariance.method not in ("none", "balanced")
 
     @property
+    def step_sizes(self) -> dict[str, int]:
+        if self.traits.learns_from_pairs:
+            return {"pairs_per_step": self.pairs_per_step}
+        score = self.score_settings
+        return {"score.proofs_per_step": score.proofs_per_step, "score.num_generations": score.num_generations}
+
+    @property
     def traits(self) -> VerifierTraits:
         """Traits of the verifier's kind."""
         return VERIFIER_KINDS[self.kind]
@@ -582,6 +598,10 @@ class ProverConfig(PlayerConfig):
         return self.trainer.get("loss_type") == "bnpo"  # TRL divides it by the tokens of a micro-batch
 
     @property
+    def step_sizes(self) -> dict[str, int]:
+        return {"prompts_per_step": self.prompts_per_step, "num_generations": self.num_generations}
+
+    @property
     def has_critic(self) -> bool:
         """Whether a critic is trained together with the prover."""
         return self.algorithm == "ppo"
@@ -612,7 +632,7 @@ class ProverConfig(PlayerConfig):
         if self.eval_steps != "auto":
             return self.eval_steps
         solutions = self.eval_problems * self.eval_samples
-        cost = max(1.0, solutions / (self.prompts_per_step * self.num_generations))  # in batches
+        cost = max(1.0, solutions / self.rows_per_step)  # in batches
         affordable = MAX_EVALUATION_SHARE / (1 - MAX_EVALUATION_SHARE) * self.total_batches / cost
         after_start = min(MAX_AUTO_EVALUATIONS, max(1, int(affordable) - 1))
         return ceil(self.training_of(Role.HELPFUL).max_steps / after_start)

@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from pvg_hf.check.memory import list_memory_settings
+from pvg_hf.check.memory_fit import list_memory_settings
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
 from pvg_hf.run.layout import ROUND_PHASES
