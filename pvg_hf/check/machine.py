@@ -129,8 +129,10 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
     if not is_fsdp and not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return
     launcher = "FSDP" if is_fsdp else "DeepSpeed"
-    if is_fsdp:
-        yield from _check_fsdp()
+    for variable, (name, needed, reason) in _FSDP.items() if is_fsdp else ():
+        value = os.environ.get(variable, "")
+        if value.lower() != needed.lower():
+            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
     for player, config in recipe.players.items():
         if config.quantization != "none":
             yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
@@ -145,13 +147,6 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
         yield f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads with it."
     if recipe.watchdogs.collapse_recovery == "supervised":
         yield f"`watchdogs.collapse_recovery` is `supervised`, which trains the prover before {launcher} shards it."
-
-
-def _check_fsdp() -> Iterator[str]:
-    for variable, (name, needed, reason) in _FSDP.items():
-        value = os.environ.get(variable, "")
-        if value.lower() != needed.lower():
-            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
 
 
 def check_hub(recipe: Recipe) -> Iterator[str]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from pvg_hf.check.amounts import Amounts, TextLengths
-from pvg_hf.check.phase_costs import Sizes, peak_memory
+from pvg_hf.check.phase_costs import Amounts, Sizes, TextLengths, peak_memory
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import LowersMemory, marks_of
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig

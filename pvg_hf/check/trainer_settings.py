@@ -8,10 +8,9 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
-from pvg_hf.check.amounts import find_tokenizer, tokenizer_source
 from pvg_hf.check.contradictions import contradictions_of_critic
 from pvg_hf.check.loading import check_source
-from pvg_hf.check.player_sizes import read_critic_size
+from pvg_hf.check.player_sizes import find_tokenizer, read_critic_size, tokenizer_source
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig

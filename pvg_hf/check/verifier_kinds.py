@@ -6,11 +6,11 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol
 
-from pvg_hf.check.amounts import Amounts
+from pvg_hf.check.phase_costs import Amounts, describe_micro_batch
 from pvg_hf.check.player_sizes import PlayerSize
 from pvg_hf.check.trainer_settings import check_arguments
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import PlayerConfig, VerifierConfig
+from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.stopwatch import TRAINING, WRITING
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
@@ -212,10 +212,3 @@ def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:
     source = resolve_model(config.model, "verifier")
     is_here = Path(source).is_dir()  # prompts stored with a model on the Hub are downloaded by the training
     score_arguments(config, run, config.score_settings.prompts_for(source if is_here else ""))
-
-
-def describe_micro_batch(config: PlayerConfig) -> str:
-    """Describe how the rows of a step are divided, if a number says so: a recipe's, or what `auto` is on a GPU."""
-    if not isinstance(config.micro_batch_size, int):
-        return ""
-    return f" ({config.micro_batch_size:,} at once{', activations recomputed' if config.recomputes else ''})"

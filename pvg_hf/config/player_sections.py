@@ -47,15 +47,10 @@ class PPOConfig:
 
 
 Combination = Literal["additive", "multiplicative"]
-
 Estimate = Literal["sampled", "expected"]
-
 RewardScaling = Literal["none", "group", "batch"]
-
 PairCorrection = Literal["none", "smoothing", "forward", "backward"]
-
 VerifierCorrection = Literal[PairCorrection, "exact"]
-
 Generation = Literal["auto", "transformers", "continuous", "vllm_colocate", "vllm_server"]
 
 

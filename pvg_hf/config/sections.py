@@ -20,14 +20,9 @@ WatchAction = Annotated[
     Literal["off", "alert", "stop"],
     BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads an unquoted `off` as False
 ]
-
-
 SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
-
 HonestSource = Literal["dataset", "prover"]
-
 CorrectSource = Literal["prover", "dataset", "both"]
-
 PairChoice = Literal["labelled", "all"]
 
 

@@ -17,8 +17,7 @@ from pvg_hf.check.graphics_cards import peak_flops
 from pvg_hf.check.machine import choose_engine_for_game
 from pvg_hf.check.memory_fit import LEARNERS
 from pvg_hf.check.mistakes import refuse_mistakes
-from pvg_hf.check.round_plans import fit_phase
-from pvg_hf.check.times import keep_rates
+from pvg_hf.check.round_plans import fit_phase, keep_rates
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
