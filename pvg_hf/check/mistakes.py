@@ -16,8 +16,9 @@ from pvg_hf.check.trainer_settings import (
     check_num_prompts,
     check_prover_trainer,
 )
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
+from pvg_hf.config.load import refuse
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
@@ -29,15 +30,8 @@ _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
-    """Refuse a recipe with mistakes."""
-    mistakes = check_recipe(recipe, problems)
-    if mistakes:
-        raise RecipeError(list_mistakes(mistakes))
-
-
-def list_mistakes(mistakes: list[str]) -> str:
-    """Format mistakes as one message."""
-    return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
+    """Raise a `RecipeError` if the recipe has mistakes; all of them are listed."""
+    refuse(check_recipe(recipe, problems))
 
 
 def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardware | None = None) -> list[str]:

@@ -10,11 +10,12 @@ from textwrap import wrap
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
 from pvg_hf.check.memory_fit import list_memory_settings
-from pvg_hf.check.mistakes import check_recipe, list_mistakes
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.phase_costs import TextLengths, describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import refuse
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
@@ -153,10 +154,10 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
             )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
-    if mistakes or problems is None:
-        for line in code:
-            logger.info("The recipe runs %s", line)
-        raise RecipeError(list_mistakes(mistakes))
+    for line in code if mistakes else ():
+        logger.info("The recipe runs %s", line)
+    refuse(mistakes)
+    assert problems is not None  # else that is a mistake
     plans = plan_rounds(recipe, problems, card)
     header = [*_header(recipe, problems, plans[0]), *(line for named in code for line in _entry("Runs", named))]
     lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]

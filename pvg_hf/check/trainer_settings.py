@@ -8,7 +8,6 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
-from pvg_hf.check.contradictions import contradictions_of_critic
 from pvg_hf.check.loading import check_source
 from pvg_hf.check.player_sizes import find_tokenizer, read_critic_size, tokenizer_source
 from pvg_hf.check.refusals import refusals
@@ -44,14 +43,22 @@ def _try_batch(recipe: Recipe, round_index: int) -> None:
 
 
 def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
-    """List mistakes of the model that `prover.ppo.critic` names."""
-    critic = recipe.prover.ppo_settings.critic
+    """List mistakes in `prover.ppo.critic`: it contradicts the players' settings, or names a model that cannot be a critic."""
+    critic, verifier = recipe.prover.ppo_settings.critic, recipe.verifier
     where = f"`prover.ppo.critic` is `{critic}`"
-    if not recipe.prover.has_critic or critic in (None, ADAPTER) or any(contradictions_of_critic(recipe)):
+    if not recipe.prover.has_critic or critic is None:
         return
-    mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
-    mistakes = mistakes or refusals(where, partial(read_critic_size, recipe, hardware))
-    yield from mistakes or refusals(where, partial(_compare_tokens, recipe, critic))
+    if critic == ADAPTER:
+        if recipe.prover.lora is None:
+            yield f"{where}, on the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another critic."
+    elif critic == VERIFIER and not verifier.traits.has_score_head:
+        yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
+    elif critic == VERIFIER and verifier.quantization != "none":
+        yield f"{where}, and weights in 4 bits (`verifier.quantization`) cannot be trained: take `adapter`, or name a model."
+    else:
+        mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
+        mistakes = mistakes or refusals(where, partial(read_critic_size, recipe, hardware))
+        yield from mistakes or refusals(where, partial(_compare_tokens, recipe, critic))
 
 
 def _compare_tokens(recipe: Recipe, critic: str) -> None:

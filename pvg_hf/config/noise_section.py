@@ -338,18 +338,10 @@ class NoiseConfig:
         check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
-        """
-        Check that pair noise, resampling and soft labels, which only exist in the verifier's training, are consistent.
-        """
-        of_training = [
-            name
-            for name, is_set in {
-                "level: pair": self.level == "pair",
-                f"resample: {self.resample}": self.resample != "fixed",
-                "soft_labels": self.soft_labels,
-            }.items()
-            if is_set
-        ]
+        """Check that what only exists in the verifier's training (pair noise, resampling, soft labels) is consistent."""
+        of_training = ["level: pair"] * (self.level == "pair")
+        of_training += [f"resample: {self.resample}"] * (self.resample != "fixed")
+        of_training += ["soft_labels"] * self.soft_labels
         if self.checker is not None:
             others = [*of_training, *(name for name in ("rho0", "rho1", "schedule") if asdict(self)[name])]
             if others:

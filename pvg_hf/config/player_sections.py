@@ -17,10 +17,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 
 @f.section
 class PPOConfig:
-    """
-    Settings for `algorithm: ppo`: the critic and the PPO updates. `prover.beta` weighs the KL divergence in its
-    rewards.
-    """
+    """Critic and updates of `algorithm: ppo`; `prover.beta` weighs the KL divergence in its rewards."""
 
     critic: Annotated[str | None, f.LowersMemory("adapter", 8, needs_critic=True)] = None
     """`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`.
@@ -114,9 +111,7 @@ class ScoreConfig:
         return self
 
     def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
-        """
-        Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults.
-        """
+        """Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults."""
         return ScoreVerifierSettings.for_model(source, self, revision)
 
     def rule(self) -> ScaledVerification:
@@ -139,9 +134,7 @@ PENALTY_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
 
 @f.section
 class InvarianceConfig:
-    """
-    Invariance of the verifier across environments: what it learns should hold in every round and for every writer.
-    """
+    """Invariance of the verifier: what it learns should hold in every environment, i.e. in each round and for each writer."""
 
     method: Annotated[str, f.Sets("invariance"), f.NamesCode()] = "none"
     """`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the differences

@@ -255,9 +255,7 @@ class LoggingConfig:
 
 @f.section
 class HubConfig:
-    """
-    Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round.
-    """
+    """Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round."""
 
     push: bool = False
     """Publish each round when it is evaluated."""
@@ -296,10 +294,7 @@ _ARM_NAME = r"^[\w-]+$"
 
 @f.section
 class ArmsConfig:
-    """
-    Checkers that err at one rate in different ways, which `experiments/arms.py` compares. A single game ignores
-    this section.
-    """
+    """Checkers that err at one rate in different ways, compared by `experiments/arms.py`. A single game ignores this."""
 
     rate: f.ProperShare = 0.108
     """Share of the base prover's wrong solutions that each checker accepts. What its buckets do not account for is
@@ -350,10 +345,7 @@ class AttackSettings:
 
 @f.section
 class AttackConfig(AttackSettings):
-    """
-    A frozen verifier that `scripts/attack_verifier.py` attacks with the recipe's prover. A single game ignores this
-    section.
-    """
+    """A frozen verifier that `scripts/attack_verifier.py` attacks with the prover. A single game ignores this section."""
 
     verifier: f.FilePath | None = None
     """Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required."""
@@ -366,10 +358,7 @@ class AttackConfig(AttackSettings):
 
 @f.section
 class SweepConfig:
-    """
-    Settings for playing the rest of the recipe once per noise level, seed and correction (`scripts/sweep_noise.py`). A
-    single game ignores this section.
-    """
+    """Games that `scripts/sweep_noise.py` plays, one for each noise level, seed and correction. A single game ignores this."""
 
     form: Literal["verifier", "game"] = "verifier"
     """`verifier`: only the first verifier, on solutions of the base prover. `game`: all rounds; the figures are those
