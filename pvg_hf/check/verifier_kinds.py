@@ -68,8 +68,8 @@ class PairPlanning:
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
-        rates = {"label_rates": label_rates, "assumed_rates": assumed_rates}
-        settings, make = partial(verifier_settings, recipe, **rates), partial(verifier_arguments, recipe, **rates)
+        settings = partial(verifier_settings, recipe, label_rates=label_rates, assumed_rates=assumed_rates)
+        make = partial(verifier_arguments, recipe, label_rates=label_rates, assumed_rates=assumed_rates)
         yield from check_arguments(recipe, "verifier", hardware, NoisyRewardConfig, settings, make)
 
     def check_task(self, recipe: Recipe, task: Task) -> Iterator[str]:
