@@ -1,4 +1,4 @@
-"""Settings that lower the memory of a phase: resolves those that are `auto` on a GPU, and lists all of them."""
+"""Resolves `micro_batch_size: auto` and `gradient_checkpointing: auto` of a phase's learner on a GPU."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +8,6 @@ from trl import GRPOConfig
 
 from pvg_hf.check.phase_costs import Amounts, Sizes, TextLengths, peak_memory
 from pvg_hf.config import Recipe
-from pvg_hf.config.fields import LowersMemory, marks_of
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 
 LEARNERS = ("verifier", "prover")  # phases that train the player of their name in steps
@@ -86,21 +85,3 @@ def _longest(amounts: Amounts) -> TextLengths:
         solution=replace(lengths.solution, high=most, longest=most),
         verifier_input=replace(lengths.verifier_input, high=read),
     )
-
-
-def list_memory_settings(recipe: Recipe, phase: str) -> str:
-    """List the settings that lower a phase's peak memory, with their values, most effective first."""
-    chosen = [
-        (key, mark)
-        for key, mark in sorted(marks_of(Recipe, LowersMemory), key=lambda pair: pair[1].rank)
-        if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
-    ]
-    return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
-
-
-def _value(recipe: Recipe, key: str) -> object:
-    """Value of a key, and for a section whether it is given."""
-    value = recipe
-    for name in key.split("."):
-        value = None if value is None else vars(value)[name]
-    return value if value is None or isinstance(value, bool | int | str) else True

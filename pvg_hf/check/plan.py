@@ -9,13 +9,13 @@ from textwrap import wrap
 
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
-from pvg_hf.check.memory_fit import list_memory_settings
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.phase_costs import TextLengths, describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import refuse
+from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role

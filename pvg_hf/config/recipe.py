@@ -128,3 +128,21 @@ def _free_mappings(config: type) -> frozenset[str]:
     kinds = {name: info.annotation for name, info in f.fields_of(config).items()}
     found = [name for name, kind in kinds.items() if dict in (get_origin(kind), *map(get_origin, get_args(kind)))]
     return frozenset(found).union(*(_free_mappings(inner) for _, inner in f.sections_of(config)))
+
+
+def list_memory_settings(recipe: Recipe, phase: str) -> str:
+    """List the settings that lower a phase's peak memory, with their values, most effective first."""
+    chosen = [
+        (key, mark)
+        for key, mark in sorted(f.marks_of(Recipe, f.LowersMemory), key=lambda pair: pair[1].rank)
+        if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
+    ]
+    return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
+
+
+def _value(recipe: Recipe, key: str) -> object:
+    """Value of a key, and for a section whether it is given."""
+    value: Any = recipe
+    for name in key.split("."):
+        value = None if value is None else vars(value)[name]
+    return value if value is None or isinstance(value, bool | int | str) else True
