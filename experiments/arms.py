@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.command import recipe_parser, run_experiment
-from pvg_hf.check.mistakes import check_recipe, list_mistakes
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.config.load import refuse
 from pvg_hf.config.noise_section import CheckerConfig, ErrorBucketConfig, ErrorsConfig, NoiseConfig
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -134,9 +135,7 @@ def _checked_games(recipe: Recipe) -> list[ArmGame]:
         )
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
-    mistakes = list(_mistakes(recipe))
-    if mistakes:
-        raise RecipeError(list_mistakes(mistakes))
+    refuse(list(_mistakes(recipe)))
     games = [(seed, arm) for seed in recipe.arms.seeds for arm in (CLEAN, *recipe.arms.checkers)]
     for seed, arm in games:
         is_begun = arm_folder(recipe, (seed, arm)).recipe.exists()

@@ -21,9 +21,10 @@ import pandas as pd
 import torch
 
 from experiments.command import recipe_parser, run_experiment
-from pvg_hf.check.mistakes import check_recipe, list_mistakes
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.player_sizes import measure_size, read_model_config, read_pretraining_flops
-from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.load import refuse
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
@@ -134,8 +135,7 @@ def _check(recipe: Recipe, games: Sequence[BaseGame]) -> None:
         if game[0] == games[0][0]
         for mistake in check_recipe(base_game_recipe(recipe, game), problems)
     ]
-    if mistakes:
-        raise RecipeError(list_mistakes(list(dict.fromkeys(mistakes))))
+    refuse(dict.fromkeys(mistakes))
 
 
 def base_game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:

@@ -10,7 +10,6 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover
 from pvg_hf.data.pairs.build import check_pair_choice
 from pvg_hf.rewards.correction_audit import audit_prover
-from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
 # Corrections that need pairs of any labels, by `verifier.loss` and `verifier.correction`.
 _CORRECTIONS_OF_LABELS = {("bradley_terry", "exact"), ("cross_entropy", "forward"), ("cross_entropy", "backward")}
@@ -22,7 +21,6 @@ def check_contradictions(recipe: Recipe) -> Iterator[str]:
     yield from _of_prover(recipe)
     yield from _of_self_evaluation(recipe)
     yield from _of_players(recipe)
-    yield from contradictions_of_critic(recipe)
 
 
 def _of_observed_labels(recipe: Recipe) -> Iterator[str]:
@@ -126,20 +124,6 @@ def _of_prover(recipe: Recipe) -> Iterator[str]:
             f"`prover.generation` is `continuous`, which ignores `prover.repetition_penalty`, here {penalty}: leave it out, or use "
             "`generation: transformers`."
         )
-
-
-def contradictions_of_critic(recipe: Recipe) -> Iterator[str]:
-    """List contradictions of `prover.ppo.critic` with the players."""
-    critic, verifier = recipe.prover.ppo_settings.critic, recipe.verifier
-    where = f"`prover.ppo.critic` is `{critic}`"
-    if not recipe.prover.has_critic:
-        return
-    if critic == ADAPTER and recipe.prover.lora is None:
-        yield f"{where}, on the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another critic."
-    if critic == VERIFIER and not verifier.traits.has_score_head:
-        yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
-    elif critic == VERIFIER and verifier.quantization != "none":
-        yield f"{where}, and weights in 4 bits (`verifier.quantization`) cannot be trained: take `adapter`, or name a model."
 
 
 def _of_self_evaluation(recipe: Recipe) -> Iterator[str]:

@@ -72,10 +72,8 @@ def find_card(name: str) -> Card:
 def card_of_device(device_name: str) -> Card | None:
     """Find a card by the name that its driver reports, e.g. `NVIDIA H100 80GB HBM3`; `None` for another model."""
     name = re.sub(_WORDS, "", device_name.lower())
-    names = (
-        _plain(name),
-        _plain(re.sub(r"\d+ ?gb", "", name)),
-    )  # only versions of the A100 differ in their memory alone
+    # Only versions of the A100 differ in their memory alone.
+    names = _plain(name), _plain(re.sub(r"\d+ ?gb", "", name))
     return next((card for plain in names for known, card in CARDS.items() if _plain(known) == plain), None)
 
 

@@ -4,13 +4,17 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from peft.tuners.tuners_utils import BaseTuner, BaseTunerLayer
 from transformers import PreTrainedTokenizerBase
 
-from pvg_hf.check.amounts import find_tokenizer, tokenizer_source
-from pvg_hf.check.player_sizes import find_config, read_adapted_player, read_player_size
+from pvg_hf.check.player_sizes import (
+    find_config,
+    find_tokenizer,
+    read_adapted_player,
+    read_player_size,
+    tokenizer_source,
+)
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
@@ -28,13 +32,14 @@ from pvg_hf.models.vocabulary import describe_lost
 
 Texts = tuple[str, str]  # a problem and its reference
 
-NUM_PROBLEMS = 20
+NUM_PROBLEMS = 20  # of the verifier (D_V), evenly spread, whose texts a tokenizer must cover
 
 
 def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) -> Iterator[str]:
     """List mistakes of a player's tokenizer; of one that the game trains on the task's texts, only that it cannot suffice."""
     config, verifier = recipe.player(player), recipe.verifier
-    texts = [] if problems is None else sample_texts(problems)
+    rows = [] if problems is None else problems.sample("verifier", NUM_PROBLEMS)
+    texts = [(row["problem"], row["reference"]) for row in rows]
     learns_from_pairs = player == "verifier" and verifier.traits.learns_from_pairs
     if config.scratch:
         yield from _check_max_length(verifier, map(_least_tokens, texts)) if learns_from_pairs else ()
@@ -58,12 +63,11 @@ def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) 
             asked, written = ([text[place] for text in texts] for place in (0, 1))
             yield from _check_max_length(verifier, map(len, make_input().encode(tokenizer, asked, written)))
     else:
-        write = (
-            partial(_write_prompts, recipe, problems)
-            if player == "prover"
-            else partial(_write_evaluation, recipe, texts[0])
+        of_prover, of_verifier = (
+            partial(_write_prompts, recipe, problems),
+            partial(_write_evaluation, recipe, texts[0]),
         )
-        yield from refusals(where, partial(write, tokenizer))
+        yield from refusals(where, partial(of_prover if player == "prover" else of_verifier, tokenizer))
     lost = describe_lost(tokenizer, [part for text in texts for part in text])
     if lost is not None:
         yield (
@@ -105,11 +109,6 @@ def _check_max_length(config: VerifierConfig, num_tokens: Iterable[int]) -> Iter
             f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
             f"set it to {max(lengths)} or more."
         )
-
-
-def sample_texts(problems: GameProblems) -> list[Texts]:
-    """Return `NUM_PROBLEMS` of the verifier's problems (D_V), evenly spread, with their references."""
-    return [(row["problem"], row["reference"]) for row in problems.sample("verifier", NUM_PROBLEMS)]
 
 
 def check_player(recipe: Recipe, player: str, hardware: Hardware, problems: GameProblems | None) -> Iterator[str]:
@@ -183,7 +182,7 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
         yield f"{where}, a packaged model for the {next(iter(PACKAGED[model]))}; the {player} takes {others}."
     elif model in PACKAGED:
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
-    elif not _is_hub_id(source):
+    elif refusals("", partial(validate_repo_id, source)):
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
     elif refusal := find_refusal(source, revision):
         yield (
@@ -215,11 +214,3 @@ def _check_head(config: VerifierConfig) -> None:
             f"`verifier.head` is `keep`, and this is no sequence classifier with one logit (it is "
             f"`{', '.join(stored.architectures or ['a model'])}`); take `new`, or name a checkpoint with a trained head."
         )
-
-
-def _is_hub_id(source: str) -> bool:
-    try:
-        validate_repo_id(source)
-    except HFValidationError:
-        return False
-    return True

@@ -1,6 +1,7 @@
-"""Checks whether this machine, its launcher and its Hub settings can play the recipe."""
+"""Checks whether this machine, its disk, its launcher and its Hub settings can play the recipe."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,20 +13,28 @@ import torch
 from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
+from pvg_hf.check.player_sizes import PlayerSize, read_sizes
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import default_of
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.hub_access import find_token_refusal
 from pvg_hf.core.project import install_extra
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.units import show_bytes
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.environment import script_line
-from pvg_hf.run.layout import RunFolder, unfinished
+from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of, schedule, unfinished
 from pvg_hf.sampling.engines import EngineChoice, choose_generation
 
+_ROW_BYTES = 500  # of a solution, in addition to its texts
+_NUM_ADAM = 3  # numbers in a checkpoint for each trained weight: the weight itself and Adam's two averages
 
-def existing_folder(recipe: Recipe) -> Path:
+
+def _existing_folder(recipe: Recipe) -> Path:
     """Return the run's folder, or the nearest folder above it that exists."""
     place = RunFolder.of(recipe).root
     return next(path for path in (place, *place.absolute().parents) if path.exists())
@@ -33,7 +42,7 @@ def existing_folder(recipe: Recipe) -> Path:
 
 def check_machine(recipe: Recipe) -> Iterator[str]:
     """List an output folder that cannot be written to, missing or too many GPUs, and trackers that are not installed."""
-    above = existing_folder(recipe)
+    above = _existing_folder(recipe)
     if not above.is_dir():
         yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
     else:
@@ -120,8 +129,10 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
     if not is_fsdp and not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return
     launcher = "FSDP" if is_fsdp else "DeepSpeed"
-    if is_fsdp:
-        yield from _check_fsdp()
+    for variable, (name, needed, reason) in _FSDP.items() if is_fsdp else ():
+        value = os.environ.get(variable, "")
+        if value.lower() != needed.lower():
+            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
     for player, config in recipe.players.items():
         if config.quantization != "none":
             yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
@@ -136,13 +147,6 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
         yield f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads with it."
     if recipe.watchdogs.collapse_recovery == "supervised":
         yield f"`watchdogs.collapse_recovery` is `supervised`, which trains the prover before {launcher} shards it."
-
-
-def _check_fsdp() -> Iterator[str]:
-    for variable, (name, needed, reason) in _FSDP.items():
-        value = os.environ.get(variable, "")
-        if value.lower() != needed.lower():
-            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
 
 
 def check_hub(recipe: Recipe) -> Iterator[str]:
@@ -160,9 +164,7 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     if hub.space and find_spec("duckdb") is None:
         yield f"`hub.space` needs the app, which is not installed: {install_extra('app')}."
     key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
-    namespace = (
-        hub.namespace or "x"
-    )  # by default the token's owner, whose name is requested only when a round is published
+    namespace = hub.namespace or "x"  # by default the token's owner, who is asked for only when a round is published
     yield from refusals(key, partial(RunRepos, namespace, hub.run_name or recipe.name))
     if get_token() is None:
         yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
@@ -170,3 +172,85 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
         yield f"`hub.push` needs a token that may write: {refusal}."
     if constants.HF_HUB_OFFLINE:
         yield "`hub.push` is set, and so is HF_HUB_OFFLINE, with which nothing can be published; unset one of them."
+
+
+def check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
+    """List a mistake if the disk of the run's folder has less free space than the run will take."""
+    needed = disk_bytes(recipe, problems, hardware)
+    free = shutil.disk_usage(_existing_folder(recipe)).free
+    if needed is not None and needed > free:
+        yield (
+            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
+            f"{show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another folder, or "
+            "write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
+        )
+
+
+def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> float | None:
+    """
+    Estimate the bytes that a run will still write: what its unfinished phases keep, and the largest set of checkpoints, which
+    are deleted after their phase.
+
+    Unfinished phases reuse the space that they take already. Compression of texts is left out. `None` if the configuration of a
+    model is unknown.
+    """
+    kept, temporary = 0.0, [0.0]
+    sizes: dict[int | None, dict[str, PlayerSize]] = {}
+    rows = problems.sample("verifier", 64)
+    row_bytes = _ROW_BYTES + sum(len(row["problem"] + row["reference"]) for row in rows) / max(1, len(rows))
+    for key in unfinished(recipe):
+        index = key.round_index if key.round_index in recipe.rounds else None  # rounds without overrides are equal
+        of_round = recipe if index is None else recipe.for_round(index)
+        if index not in sizes:
+            found = read_sizes(of_round, hardware)
+            sizes[index] = {name: size for name, size in found.items() if size is not None}
+            if len(sizes[index]) < len(found):
+                return None
+        kept += _num_rows(of_round, key, problems) * row_bytes + _weight_bytes(of_round, key, sizes[index])
+        temporary.append(_checkpoint_bytes(of_round, key, sizes[index]))
+    folder = RunFolder.of(recipe)
+    begun = [path for key in schedule(recipe) for path in partial_of(key.target(folder)).rglob("*") if path.is_file()]
+    return max(0.0, kept + max(temporary) - sum(path.stat().st_size for path in begun))
+
+
+def _num_rows(recipe: Recipe, key: PhaseKey, problems: GameProblems) -> int:
+    """Number of solutions that a phase stores; those of `bootstrap` and `mint` exist twice while the phase is played."""
+    num_problems = {name: len(part) for name, part in problems.parts.items()}
+    num_learned, mint = sum(num_problems[part] for part in VERIFIER_PARTS), recipe.mint
+    num_test = num_problems["test"] * mint.test_solutions_per_problem
+    if key.name == "bootstrap":
+        return 2 * (num_learned * recipe.bootstrap.solutions_per_problem + len(GAME_ROLES) * num_test)
+    if key.name == "mint":
+        heldout = num_problems["verifier_heldout"] * mint.test_solutions_per_problem
+        return 2 * (len(GAME_ROLES) * (num_learned * mint.solutions_per_problem + num_test) + num_test + heldout)
+    if key.name == "prover" and recipe.logging.log_completions:
+        return recipe.prover.planned_steps * recipe.prover.rows_per_step
+    return 0
+
+
+def _weight_bytes(recipe: Recipe, key: PhaseKey, sizes: dict[str, PlayerSize]) -> float:
+    """Bytes of the weights that a phase keeps."""
+    if key.name == "warmup":
+        made = [name for name, config in recipe.players.items() if config.is_made]
+        return sum(sizes[name].num_parameters * sizes[name].weight_bytes for name in made)
+    if key.name not in sizes:
+        return 0.0
+    prover = recipe.prover
+    has_best = key.name == "prover" and Role.HELPFUL in prover.trained_roles
+    return _trained_bytes(key.name, sizes) * ((prover.num_trainings if key.name == "prover" else 1) + has_best)
+
+
+def _checkpoint_bytes(recipe: Recipe, key: PhaseKey, sizes: dict[str, PlayerSize]) -> float:
+    """Bytes of the checkpoints that exist at a time: those that are kept, and the one that is being written."""
+    if key.name not in sizes:
+        return 0.0
+    config = recipe.player(key.name)
+    is_validated = key.name == "verifier" and not recipe.verifier.traits.learns_from_pairs
+    if config.checkpoint_steps is None and not is_validated:
+        return 0.0
+    return (4 if is_validated else 3) * _NUM_ADAM * _trained_bytes(key.name, sizes)
+
+
+def _trained_bytes(player: str, sizes: dict[str, PlayerSize]) -> float:
+    members = [player, "critic"] if player == "prover" and "critic" in sizes else [player]
+    return sum(sizes[name].num_trained * sizes[name].trained_bytes for name in members)

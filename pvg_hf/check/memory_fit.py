@@ -6,8 +6,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from pvg_hf.check.amounts import Amounts, TextLengths
-from pvg_hf.check.phase_costs import Sizes, peak_memory
+from pvg_hf.check.phase_costs import Amounts, Sizes, TextLengths, peak_memory
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 
@@ -39,21 +38,10 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     return _with(amounts.recipe, phase, choices[-1])
 
 
-def rows_of_step(recipe: Recipe, player: str, num_processes: int) -> int:
-    """Rows of a process in a step of a player's training: pairs, solutions or evaluations."""
-    if player == "prover":
-        number = recipe.prover.prompts_per_step * recipe.prover.num_generations
-    elif recipe.verifier.traits.learns_from_pairs:
-        number = recipe.verifier.pairs_per_step
-    else:
-        number = recipe.verifier.score_settings.proofs_per_step * recipe.verifier.score_settings.num_generations
-    return number // num_processes
-
-
 def _choices(amounts: Amounts, player: str, most: int | None) -> Iterator[dict[str, Any]]:
     """List the settings that may be taken, best first."""
     recipe, config = amounts.recipe, amounts.recipe.player(player)
-    share = rows_of_step(recipe, player, amounts.num_processes)
+    share = config.rows_per_step // amounts.num_processes
     sizes = _sizes(config, share, share if most is None else most)
     texts = 2 if player == "verifier" and recipe.verifier.traits.learns_from_pairs else 1  # of a row
     wanted = config.gradient_checkpointing

@@ -1,15 +1,13 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from pvg_hf.check.contradictions import check_contradictions, check_corrections
 from pvg_hf.check.custom_code import check_extensions, check_task, read_signal
-from pvg_hf.check.disk import disk_bytes
 from pvg_hf.check.loading import check_player, check_shared_type
-from pvg_hf.check.machine import check_generation, check_hub, check_machine, check_sharding, existing_folder
+from pvg_hf.check.machine import check_disk, check_generation, check_hub, check_machine, check_sharding
 from pvg_hf.check.noise_settings import check_checker, check_checker_settings, check_label_rates
 from pvg_hf.check.refusals import refusals
 from pvg_hf.check.trainer_settings import (
@@ -18,10 +16,10 @@ from pvg_hf.check.trainer_settings import (
     check_num_prompts,
     check_prover_trainer,
 )
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
+from pvg_hf.config.load import refuse
 from pvg_hf.core.hub_access import find_dataset_refusal
-from pvg_hf.core.units import show_bytes
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
@@ -32,15 +30,8 @@ _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture
 
 
 def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
-    """Refuse a recipe with mistakes."""
-    mistakes = check_recipe(recipe, problems)
-    if mistakes:
-        raise RecipeError(list_mistakes(mistakes))
-
-
-def list_mistakes(mistakes: list[str]) -> str:
-    """Format mistakes as one message."""
-    return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
+    """Raise a `RecipeError` if the recipe has mistakes; all of them are listed."""
+    refuse(check_recipe(recipe, problems))
 
 
 def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardware | None = None) -> list[str]:
@@ -74,7 +65,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
     if problems is not None and hardware.is_here and not mistakes:  # else the players' sizes may be unknown
-        mistakes += _check_disk(recipe, problems, hardware)
+        mistakes += check_disk(recipe, problems, hardware)
     return mistakes
 
 
@@ -130,18 +121,6 @@ def _check_noise_and_trainers(
     caused = label_rates(recipe, round_index, "verifier", parts["verifier"])
     kind = recipe.verifier.implementation()
     yield from kind.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
-
-
-def _check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
-    """List a mistake if the disk of the run's folder has less free space than the run will take."""
-    needed = disk_bytes(recipe, problems, hardware)
-    free = shutil.disk_usage(existing_folder(recipe)).free
-    if needed is not None and needed > free:
-        yield (
-            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
-            f"{show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another folder, or "
-            "write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
-        )
 
 
 def _check_overrides(recipe: Recipe) -> Iterator[str]:

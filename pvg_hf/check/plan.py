@@ -7,15 +7,15 @@ from dataclasses import replace
 from importlib.util import find_spec
 from textwrap import wrap
 
-from pvg_hf.check.amounts import TextLengths
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
-from pvg_hf.check.memory import list_memory_settings
-from pvg_hf.check.mistakes import check_recipe, list_mistakes
-from pvg_hf.check.phase_costs import describe_phase
+from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.check.phase_costs import TextLengths, describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
-from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import refuse
+from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
@@ -41,19 +41,6 @@ MEMORY = (
 
 def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Warn about valid but unusual settings, in one or two sentences each."""
-    yield from _missing_figure_notes(recipe)
-    yield from dict.fromkeys(note for plan in plans for note in _reward_notes(plan.amounts.recipe))
-    yield from _mean_rate_notes(plans)
-    yield from _length_notes(recipe, plans[0])
-    yield from _memory_notes(recipe, plans)
-    card = plans[0].card
-    if card is not None:
-        if not card.has_bfloat16:
-            yield f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
-        yield from _not_installed(plans)
-
-
-def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
     samples = recipe.mint.test_solutions_per_problem
     out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
     if out_of_reach:
@@ -61,6 +48,17 @@ def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
             f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
             f"`mint.test_solutions_per_problem` = {samples} solutions."
         )
+    yield from dict.fromkeys(note for plan in plans for note in _reward_notes(plan.amounts.recipe))
+    yield from dict.fromkeys(
+        note for plan in plans for note in _mean_rate_notes(plan.amounts.recipe, plan.amounts.problems)
+    )
+    yield from _length_notes(recipe, plans[0])
+    yield from _memory_notes(recipe, plans)
+    card = plans[0].card
+    if card is not None:
+        if not card.has_bfloat16:
+            yield f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+        yield from _not_installed(plans)
 
 
 def _reward_notes(recipe: Recipe) -> Iterator[str]:
@@ -74,25 +72,21 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
-    found = (key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems))
-    for key in dict.fromkeys(found):
-        yield (
-            f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
-            "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
-        )
-
-
-def _corrected_by_means(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
-    """Corrections that assume one pair of rates although the checker has several."""
+def _mean_rate_notes(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
+    """Notes on corrections that assume one pair of rates although the checker has several."""
     noise = recipe.noise
     corrections = {
         "verifier": ("verifier.correction", recipe.verifier.correction, noise.is_for_verifier),
         "prover": ("prover.reward_correction", recipe.prover.reward_correction, noise.is_for_prover),
     }
     for part, (key, correction, is_noisy) in corrections.items():
-        if noise.checker is not None and is_noisy and correction != "none":
-            yield from [key] if len(set(routed_rates(noise.checker, problems.parts[part]))) > 1 else []
+        if noise.checker is None or not is_noisy or correction == "none":
+            continue
+        if len(set(routed_rates(noise.checker, problems.parts[part]))) > 1:
+            yield (
+                f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
+                "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
+            )
 
 
 def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
@@ -160,10 +154,10 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
             )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
-    if mistakes or problems is None:
-        for line in code:
-            logger.info("The recipe runs %s", line)
-        raise RecipeError(list_mistakes(mistakes))
+    for line in code if mistakes else ():
+        logger.info("The recipe runs %s", line)
+    refuse(mistakes)
+    assert problems is not None  # else that is a mistake
     plans = plan_rounds(recipe, problems, card)
     header = [*_header(recipe, problems, plans[0]), *(line for named in code for line in _entry("Runs", named))]
     lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]

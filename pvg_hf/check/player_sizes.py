@@ -1,4 +1,4 @@
-"""Sizes of players and the memory that they take, computed from their configurations without loading weights."""
+"""Configurations and tokenizers of players, and their sizes and memory, without loading weights."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -9,8 +9,10 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
+    AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from pvg_hf.config import Recipe
@@ -19,9 +21,10 @@ from pvg_hf.core.hub_access import find_refusal
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.kv_cache import bytes_per_row, cache_width, rows_that_fit
 from pvg_hf.models.prover_model import lora_for_prover
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_model import lora_for_verifier
+from pvg_hf.run.layout import RunFolder
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
 LORA_BYTES = 4  # bytes of an adapter's weight: adapters are in float32 for any base
@@ -202,6 +205,24 @@ def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
         if find_refusal(source, revision) is not None:
             return None
     return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+
+
+def tokenizer_source(recipe: Recipe, player: str) -> tuple[str, str | None]:
+    """Folder or Hub id, and revision, of a player's tokenizer; that of a new model is made with its weights."""
+    config = recipe.player(player)
+    if config.scratch:
+        return str(RunFolder.of(recipe).models / player), config.revision
+    return resolve_model(config.model, player), config.revision
+
+
+def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase | None:
+    """Find a tokenizer on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet."""
+    try:
+        return AutoTokenizer.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):  # ValueError: there is a configuration of the model, but no tokenizer
+        if find_refusal(source, revision) is not None:
+            return None
+    return load_tokenizer(source, revision)
 
 
 def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:

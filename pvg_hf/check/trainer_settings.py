@@ -1,20 +1,18 @@
 """Checks that the trainers accept the recipe's settings."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields, replace
 from functools import partial
-from math import isqrt, prod
+from math import isqrt
 from pathlib import Path
 
 from transformers import TrainingArguments
 
-from pvg_hf.check.amounts import find_tokenizer, tokenizer_source
-from pvg_hf.check.contradictions import contradictions_of_critic
 from pvg_hf.check.loading import check_source
-from pvg_hf.check.player_sizes import read_critic_size
+from pvg_hf.check.player_sizes import find_tokenizer, read_critic_size, tokenizer_source
 from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import ProverConfig, VerifierConfig
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
@@ -45,14 +43,22 @@ def _try_batch(recipe: Recipe, round_index: int) -> None:
 
 
 def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
-    """List mistakes of the model that `prover.ppo.critic` names."""
-    critic = recipe.prover.ppo_settings.critic
+    """List mistakes in `prover.ppo.critic`: it contradicts the players' settings, or names a model that cannot be a critic."""
+    critic, verifier = recipe.prover.ppo_settings.critic, recipe.verifier
     where = f"`prover.ppo.critic` is `{critic}`"
-    if not recipe.prover.has_critic or critic in (None, ADAPTER) or any(contradictions_of_critic(recipe)):
+    if not recipe.prover.has_critic or critic is None:
         return
-    mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
-    mistakes = mistakes or refusals(where, partial(read_critic_size, recipe, hardware))
-    yield from mistakes or refusals(where, partial(_compare_tokens, recipe, critic))
+    if critic == ADAPTER:
+        if recipe.prover.lora is None:
+            yield f"{where}, on the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another critic."
+    elif critic == VERIFIER and not verifier.traits.has_score_head:
+        yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
+    elif critic == VERIFIER and verifier.quantization != "none":
+        yield f"{where}, and weights in 4 bits (`verifier.quantization`) cannot be trained: take `adapter`, or name a model."
+    else:
+        mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
+        mistakes = mistakes or refusals(where, partial(read_critic_size, recipe, hardware))
+        yield from mistakes or refusals(where, partial(_compare_tokens, recipe, critic))
 
 
 def _compare_tokens(recipe: Recipe, critic: str) -> None:
@@ -62,7 +68,7 @@ def _compare_tokens(recipe: Recipe, critic: str) -> None:
         check_same_tokens(critics, provers, "critic")
 
 
-ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
+_ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
 
 # Arguments of transformers and TRL without a meaning in a game, by the reason.
 _MEANINGLESS = {
@@ -106,27 +112,54 @@ _RANGES = {
 
 def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rates) -> Iterator[str]:
     """List mistakes in `prover` that its trainer would refuse or ignore."""
-    uneven = list(check_batch_sizes(recipe, "prover", hardware.num_processes))
     trainings = [replace(recipe, prover=training) for training in recipe.prover.trainings.values()]
-    run = TrainerRun(ANYWHERE, hardware)
     # Mistakes that all trainings have are listed once.
-    yield from uneven or dict.fromkeys(
-        mistake for training in trainings for mistake in _check_prover_arguments(training, run, assumed_rates)
+    yield from dict.fromkeys(
+        mistake for training in trainings for mistake in _check_training(training, hardware, assumed_rates)
+    )
+
+
+def _check_training(recipe: Recipe, hardware: Hardware, assumed_rates: Rates) -> list[str]:
+    def make(run: TrainerRun) -> None:
+        uneven = prover_arguments(recipe, run, assumed_rates=assumed_rates).find_uneven_saving()
+        if uneven is not None:
+            raise ValueError(uneven)
+
+    config_class = PROVER_CONFIGS[recipe.prover.algorithm]
+    settings = partial(prover_settings, recipe, assumed_rates=assumed_rates)
+    return check_arguments(recipe, "prover", hardware, config_class, settings, make)
+
+
+def check_arguments(
+    recipe: Recipe,
+    player: str,
+    hardware: Hardware,
+    config_class: type[TrainingArguments],
+    settings: Callable[[TrainerRun], Collection[str]],
+    make: Callable[[TrainerRun], object],
+) -> list[str]:
+    """
+    List mistakes in a player's section that its trainer would refuse: first uneven batches, then unknown or reserved arguments,
+    then values that do not fit each other.
+
+    Args:
+        settings: Returns the arguments that the game sets.
+        make: Makes the trainer's config, and raises a `ValueError` if that refuses a value.
+    """
+    run = TrainerRun(_ANYWHERE, hardware)
+    return (
+        list(check_batch_sizes(recipe, player, hardware.num_processes))
+        or list(_refused_fields(player, recipe.player(player), config_class, settings(run)))
+        or refusals(f"`{player}`", partial(make, run))
     )
 
 
 def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterator[str]:
     """List a batch that the processes cannot share evenly, or that `micro_batch_size` does not divide: TRL would drop rows."""
     config = recipe.player(player)
-    if player == "prover":
-        unit, names = "solutions", ["prompts_per_step", "num_generations"]
-    elif recipe.verifier.traits.learns_from_pairs:
-        unit, names = "pairs", ["pairs_per_step"]
-    else:
-        unit, names = "evaluations", ["score.proofs_per_step", "score.num_generations"]
-    values = vars(config) | {f"score.{name}": value for name, value in vars(recipe.verifier.score_settings).items()}
-    sizes = {name: values[name] for name in names}
-    rows = prod(sizes.values())
+    sizes, rows = config.step_sizes, config.rows_per_step
+    unit = "pairs" if recipe.verifier.traits.learns_from_pairs else "evaluations"
+    unit = "solutions" if player == "prover" else unit
     share = rows // num_processes
     if rows % num_processes:
         keys, factors = " x ".join(f"`{player}.{key}`" for key in sizes), " x ".join(map(str, sizes.values()))
@@ -150,15 +183,6 @@ def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterat
         )
 
 
-def _check_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates) -> Iterator[str]:
-    config, settings = recipe.prover, prover_settings(recipe, run, assumed_rates)
-    refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
-    make = partial(prover_arguments, recipe, run, assumed_rates=assumed_rates)  # TRL checks them against each other
-    refused = refused or refusals("`prover`", make)
-    uneven = None if refused else make().find_uneven_saving()
-    yield from refused if uneven is None else [f"`prover`: {uneven}"]
-
-
 def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
     """List a mistake if the prover's problems (D_pi) are too few for one step."""
     num_prompts = num_problems * (2 if config.roles == "shared" else 1)
@@ -169,9 +193,9 @@ def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
         )
 
 
-def refused_fields(
+def _refused_fields(
     player: str,
-    config: ProverConfig | VerifierConfig,
+    config: PlayerConfig,
     config_class: type[TrainingArguments],
     settings: Collection[str],
 ) -> Iterator[str]:

@@ -150,6 +150,8 @@ def _compare(op: ast.cmpop, first: Any, second: Any, text: str) -> bool:
                 )
         return _ORDERS[type(op)](_exact(first), _exact(second))
     is_positive = isinstance(op, ast.Eq | ast.In)
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(second, Number):
+        raise ValueError(f"`{text}` looks within {show_value(second)}, a number; compare it by `==`, or write a list.")
     if isinstance(op, ast.In | ast.NotIn) and isinstance(second, str):
         return (str(first) in second) == is_positive
     others = second if isinstance(op, ast.In | ast.NotIn) else [second]

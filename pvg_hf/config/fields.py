@@ -1,11 +1,15 @@
 """Decorators, types and marks for the sections of a recipe, and checks of single values against a section's fields."""
 
+import ast
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import getsource
+from itertools import pairwise
 from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -59,14 +63,39 @@ _T = TypeVar("_T")
 
 @dataclass_transform(kw_only_default=True)
 def section(cls: type[_T]) -> type[_T]:
-    """Make a class a section of a recipe."""
+    """Make a class a section of a recipe; the text below a field is its description."""
+    _describe_fields(cls)
     return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), kw_only=True)(cls))
 
 
 @dataclass_transform(frozen_default=True)
 def value_section(cls: type[_T]) -> type[_T]:
     """Make a class a section that is also a public class: it is immutable, and its fields can be positional."""
+    _describe_fields(cls)
     return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), frozen=True)(cls))
+
+
+def _describe_fields(cls: type) -> None:
+    """Describe fields by the text below them: pydantic's `use_attribute_docstrings` loses those of inherited fields."""
+    for name, text in _texts_below(cls.__module__).get(cls.__name__, {}).items():
+        described: Any = Annotated[cls.__annotations__[name], Field(description=" ".join(text.split()))]
+        cls.__annotations__[name] = described
+        default = vars(cls)[name]
+        if not isinstance(default, FieldInfo):  # pydantic would place a plain default after those by `Field`
+            setattr(cls, name, Field(default))
+
+
+@cache
+def _texts_below(module: str) -> dict[str, dict[str, str]]:
+    """Texts below the fields of a module's classes, by class and field."""
+    classes = [node for node in ast.parse(getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)]
+    texts: dict[str, dict[str, str]] = {node.name: {} for node in classes}
+    for node in classes:
+        for field, below in pairwise(node.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[node.name][name] = text
+    return texts
 
 
 Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]

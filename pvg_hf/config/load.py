@@ -1,7 +1,7 @@
 """Loads a recipe and reports all its mistakes together."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
 from functools import cache
@@ -30,6 +30,12 @@ _PATTERNS = {
 
 class RecipeError(ValueError):
     """An invalid recipe; the message lists every mistake."""
+
+
+def refuse(mistakes: Collection[str]) -> None:
+    """Raise a `RecipeError` that lists the mistakes in a recipe, if there are any."""
+    if mistakes:
+        raise RecipeError("\n- ".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
 
 
 def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -61,9 +67,7 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
             "This recipe has a `world`, so that it is one of a message game: play it by "
             f"`{script_command('run_messages', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
-    mistakes = list(_find_mistakes(values))
-    if mistakes:
-        raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
+    refuse(list(_find_mistakes(values)))
     recipe = RECIPE_ADAPTER.validate_python(values)
     if not isinstance(source, Mapping):
         guard_file(Path(source), recipe, stated)
@@ -164,9 +168,7 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def _check_as_written(written: str, value: Any, path: str) -> None:
-    """
-    Check that YAML drops nothing of an override's value, as it does from ` #` on: nobody writes comments on a command line.
-    """
+    """Check that YAML drops nothing of an override, as it does from ` #` on: nobody writes comments on a command line."""
     tokens = pairwise(yaml.scan(written, _Loader)) if "#" in written else ()
     has_comment = any("#" in written[one.end_mark.index : other.start_mark.index] for one, other in tokens)
     is_plain_text = isinstance(value, str) and written.lstrip()[:1] not in ("'", '"', "|", ">")
@@ -206,9 +208,9 @@ def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None
         for key, value in items:
             yield from _odd_numbers(value, (*place, cut_to_line(str(key))), seen)
     elif isinstance(values, float) and not math.isfinite(values):
-        yield f"- `{'.'.join(place)}`: must be a finite number (got {values})."
+        yield f"`{'.'.join(place)}`: must be a finite number (got {values})."
     elif isinstance(values, int) and abs(values) >= 2**63:
-        yield f"- `{'.'.join(place)}`: must be a number that fits into 64 bits (got {show_value(values)})."
+        yield f"`{'.'.join(place)}`: must be a number that fits into 64 bits (got {show_value(values)})."
 
 
 def list_mistakes_of(values: dict[str, Any], config: type) -> list[str]:
@@ -247,10 +249,10 @@ def _describe(error: ErrorDetails, config: type, place: Sequence[str] = ()) -> s
         *sections, key = location
         within = ".".join([*place, *sections])
         where = f" in section `{within}`" if within else ""
-        return f"- Unknown key `{key}`{where}. {suggest(key, known_keys(sections, config))}"
+        return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections, config))}"
     message = cut_to_line(_explain(error), 600)
     shown = "" if isinstance(error["input"], dict) else f" (got {show_value(error['input'])})"
-    return f"- `{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
+    return f"`{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
 
 
 def _explain(error: ErrorDetails) -> str:

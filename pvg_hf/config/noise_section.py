@@ -45,14 +45,16 @@ def _describe_tier(tier: str) -> str:
 class Duration:
     """Duration of an injected timeout, at most the tier's time budget."""
 
-    kind: Literal["fixed", "uniform", "exponential"] = Field(
-        "fixed",
-        description="`fixed` takes `ms`, `uniform` takes `min_ms` and `max_ms`, `exponential` takes `mean_ms`.",
-    )
-    ms: f.NonNegative | None = Field(None, description="For `fixed`: milliseconds.")
-    min_ms: f.NonNegative | None = Field(None, description="For `uniform`: minimum.")
-    max_ms: f.NonNegative | None = Field(None, description="For `uniform`: maximum.")
-    mean_ms: f.NonNegative | None = Field(None, description="For `exponential`: mean.")
+    kind: Literal["fixed", "uniform", "exponential"] = "fixed"
+    """`fixed` takes `ms`, `uniform` takes `min_ms` and `max_ms`, `exponential` takes `mean_ms`."""
+    ms: f.NonNegative | None = None
+    """For `fixed`: milliseconds."""
+    min_ms: f.NonNegative | None = None
+    """For `uniform`: minimum."""
+    max_ms: f.NonNegative | None = None
+    """For `uniform`: maximum."""
+    mean_ms: f.NonNegative | None = None
+    """For `exponential`: mean."""
 
     @model_validator(mode="after")
     def _check(self) -> "Duration":
@@ -109,9 +111,8 @@ class TierConfig:
     cost: f.Positive | None = Field(
         None, description=_with_defaults("Cost of a call, in the unit of `budget`", "cost")
     )
-    timeout_duration: Duration | None = Field(
-        None, description="Duration of an injected timeout; the whole time budget by default."
-    )
+    timeout_duration: Duration | None = None
+    """Duration of an injected timeout; the whole time budget by default."""
 
 
 @f.section
@@ -127,35 +128,40 @@ class TiersConfig:
 class SliceConfig:
     """Differences for the problems of one slice; its `tiers` have the keys of `noise.checker.tiers`."""
 
-    noise_enabled: bool | None = Field(None, description="Whether noise is injected.")
-    tier: TierName | None = Field(None, description="The tier that is called first.")
-    escalation_policy: Policy | None = Field(None, description="When the next tier is called.")
-    max_attempts: f.Repeats | None = Field(None, description="Maximum number of calls per solution.")
-    tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers of all slices.")
+    noise_enabled: bool | None = None
+    """Whether noise is injected."""
+    tier: TierName | None = None
+    """The tier that is called first."""
+    escalation_policy: Policy | None = None
+    """When the next tier is called."""
+    max_attempts: f.Repeats | None = None
+    """Maximum number of calls per solution."""
+    tiers: TiersConfig = Field(default_factory=TiersConfig)
+    """Differences from the tiers of all slices."""
 
 
 @f.section
 class BudgetConfig:
     """Limits on the cost of the checker's calls. A call over budget is not made, and the solution gets no label."""
 
-    per_solution: f.Positive | None = Field(None, description="For all calls for one solution.")
-    per_round: f.Positive | None = Field(
-        None,
-        description="For all calls of a round, in the order of the game: those in the prover's training come first.",
-    )
-    total: f.Positive | None = Field(None, description="For all calls of the game.")
+    per_solution: f.Positive | None = None
+    """For all calls for one solution."""
+    per_round: f.Positive | None = None
+    """For all calls of a round, in the order of the game: those in the prover's training come first."""
+    total: f.Positive | None = None
+    """For all calls of the game."""
 
 
 @f.section
 class ErrorBucketConfig:
     """Solutions with error rates of their own."""
 
-    selector: str = Field(
-        "",
-        description="Which solutions: a condition such as `rel_error < 0.1`; docs/noise.md lists what it can read.",
-    )
-    TPR: f.Share | None = Field(None, description="P(accepted | correct) of these solutions.")
-    FPR: f.Share | None = Field(None, description="P(accepted | incorrect) of these solutions.")
+    selector: str = ""
+    """Which solutions: a condition such as `rel_error < 0.1`; docs/noise.md lists what it can read."""
+    TPR: f.Share | None = None
+    """P(accepted | correct) of these solutions."""
+    FPR: f.Share | None = None
+    """P(accepted | incorrect) of these solutions."""
 
     @model_validator(mode="after")
     def _check(self) -> "ErrorBucketConfig":
@@ -167,14 +173,14 @@ class ErrorBucketConfig:
 class ErrorsConfig:
     """Systematic errors of a checker, as in the study "Delay, Plateau, or Collapse" (arXiv 2605.02909)."""
 
-    TPR: f.Share = Field(1.0, description="P(accepted | correct) of solutions in no bucket.")
-    FPR: f.Share = Field(0.0, description="P(accepted | incorrect) of solutions in no bucket.")
-    strategy: Literal["uniform", "targeted"] = Field(
-        "targeted", description="`targeted` uses the buckets, `uniform` has one pair of rates for all solutions."
-    )
-    targeted_buckets: list[ErrorBucketConfig] = Field(
-        default_factory=list, description="Solutions with other rates; the first bucket that fits decides."
-    )
+    TPR: f.Share = 1.0
+    """P(accepted | correct) of solutions in no bucket."""
+    FPR: f.Share = 0.0
+    """P(accepted | incorrect) of solutions in no bucket."""
+    strategy: Literal["uniform", "targeted"] = "targeted"
+    """`targeted` uses the buckets, `uniform` has one pair of rates for all solutions."""
+    targeted_buckets: list[ErrorBucketConfig] = Field(default_factory=list)
+    """Solutions with other rates; the first bucket that fits decides."""
 
     @model_validator(mode="after")
     def _check(self) -> "ErrorsConfig":
@@ -194,55 +200,43 @@ class ErrorsConfig:
 class CheckerConfig:
     """A checker that errs, instead of labels that flip."""
 
-    base: Annotated[str, f.NamesCode()] = Field(
-        "grade",
-        description="Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function "
-        "`(problem, solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
-    )
-    command: Annotated[list[str], f.NamesCode()] = Field(
-        default_factory=list,
-        description="For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for "
-        "one with the problem as JSON. Exit code 0 accepts.",
-    )
+    base: Annotated[str, f.NamesCode()] = "grade"
+    """Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function `(problem,
+    solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time
+    budget."""
+    command: Annotated[list[str], f.NamesCode()] = Field(default_factory=list)
+    """For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for one
+    with the problem as JSON. Exit code 0 accepts."""
     env: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]], f.NamesCode()] = Field(
-        default_factory=list,
-        description="Names of environment variables that a command or function sees in addition to those that programs need to "
-        "run (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
+        default_factory=list
     )
-    errors: ErrorsConfig | None = Field(
-        None,
-        description="Systematic errors of the base checker's verdicts. The noise of the tiers comes on top; `noise_enabled: false` "
-        "leaves the systematic errors alone.",
-    )
-    noise_enabled: bool = Field(True, description="Whether noise is injected.")
-    tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers' defaults.")
-    budget: BudgetConfig = Field(
-        default_factory=BudgetConfig, description="Limits on the cost of the checker's calls."
-    )
-    tier: TierName | None = Field(
-        None, description="The tier that is called first: `balanced` if nothing escalates, else `fast_noisy`."
-    )
-    escalation_policy: Policy = Field(
-        "never",
-        description="When the next tier is called: unless a call accepted, after a timeout, always, or never. The last call "
-        "decides.",
-    )
-    max_attempts: f.Repeats = Field(3, description="Maximum number of calls per solution.")
-    critical: Annotated[str | None, f.NamesCode()] = Field(
-        None,
-        description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a condition "
-        "(`difficulty >= 5`), or `package.module:Name` of a function of a problem.",
-    )
-    slice_by: str | None = Field(
-        None,
-        description="A column of the problems, e.g. `difficulty`, by whose values events and rates are grouped.",
-    )
-    slices: dict[str, SliceConfig] = Field(
-        default_factory=dict, description="Differences for the problems of a slice, by the column's value."
-    )
-    clock: Literal["virtual", "real"] = Field(
-        "virtual", description="`virtual` counts the duration of timeouts, `real` sleeps."
-    )
+    """Names of environment variables that a command or function sees in addition to those that programs need to run
+    (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here."""
+    errors: ErrorsConfig | None = None
+    """Systematic errors of the base checker's verdicts. The noise of the tiers comes on top; `noise_enabled: false`
+    leaves the systematic errors alone."""
+    noise_enabled: bool = True
+    """Whether noise is injected."""
+    tiers: TiersConfig = Field(default_factory=TiersConfig)
+    """Differences from the tiers' defaults."""
+    budget: BudgetConfig = Field(default_factory=BudgetConfig)
+    """Limits on the cost of the checker's calls."""
+    tier: TierName | None = None
+    """The tier that is called first: `balanced` if nothing escalates, else `fast_noisy`."""
+    escalation_policy: Policy = "never"
+    """When the next tier is called: unless a call accepted, after a timeout, always, or never. The last call
+    decides."""
+    max_attempts: f.Repeats = 3
+    """Maximum number of calls per solution."""
+    critical: Annotated[str | None, f.NamesCode()] = None
+    """Problems whose solutions go directly to `slow_precise`: a column that is true or false, a condition (`difficulty
+    >= 5`), or `package.module:Name` of a function of a problem."""
+    slice_by: str | None = None
+    """A column of the problems, e.g. `difficulty`, by whose values events and rates are grouped."""
+    slices: dict[str, SliceConfig] = Field(default_factory=dict)
+    """Differences for the problems of a slice, by the column's value."""
+    clock: Literal["virtual", "real"] = "virtual"
+    """`virtual` counts the duration of timeouts, `real` sleeps."""
 
     @field_validator("slices", mode="before")
     @classmethod
@@ -263,25 +257,21 @@ class CheckerConfig:
 class RateSchedule:
     """Schedule of the rates: a factor for `rho0` and `rho1`."""
 
-    kind: Literal["constant", "linear", "cosine", "cyclic"] = Field(
-        "linear",
-        description="`linear` and `cosine` go from `start` to `end` and stay there, `cyclic` goes back and forth.",
-    )
-    over: Literal["rounds", "steps"] = Field(
-        "rounds",
-        kw_only=True,
-        description="`rounds`: the base prover's solutions are at moment 0, those of round k at moment k + 1, and each solution "
-        "keeps its label. `steps`: the steps of a player's training, on clean labels of the pool.",
-    )
-    start: f.Share = Field(0.0, description="Initial factor.")
-    end: f.Share = Field(1.0, description="Final factor; with `constant` the only one.")
-    warmup: f.CountOrZero = Field(0, description="Rounds or steps at `start`.")
-    length: f.Count | None = Field(
-        None, description="For `linear` and `cosine`: rounds or steps from `start` to `end`."
-    )
-    period: f.AtLeastTwo | None = Field(
-        None, description="For `cyclic`: rounds or steps from `start` to `end` and back."
-    )
+    kind: Literal["constant", "linear", "cosine", "cyclic"] = "linear"
+    """`linear` and `cosine` go from `start` to `end` and stay there, `cyclic` goes back and forth."""
+    over: Literal["rounds", "steps"] = Field("rounds", kw_only=True)
+    """`rounds`: the base prover's solutions are at moment 0, those of round k at moment k + 1, and each solution keeps
+    its label. `steps`: the steps of a player's training, on clean labels of the pool."""
+    start: f.Share = 0.0
+    """Initial factor."""
+    end: f.Share = 1.0
+    """Final factor; with `constant` the only one."""
+    warmup: f.CountOrZero = 0
+    """Rounds or steps at `start`."""
+    length: f.Count | None = None
+    """For `linear` and `cosine`: rounds or steps from `start` to `end`."""
+    period: f.AtLeastTwo | None = None
+    """For `cyclic`: rounds or steps from `start` to `end` and back."""
 
     @model_validator(mode="after")
     def _check(self) -> "RateSchedule":
@@ -309,41 +299,30 @@ class RateSchedule:
 class NoiseConfig:
     """Noise of labels: flips at given rates, or a checker that errs. Evaluation always uses clean labels."""
 
-    epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
-        None, description="A symmetric rate: `rho0 = rho1 = epsilon`."
-    )
-    rho0: Annotated[f.FlipRate, f.Decides("noise_rho0", player="verifier")] = Field(
-        0.0, description="P(label 1 | truth 0): how often an incorrect solution is labelled correct."
-    )
-    rho1: Annotated[f.FlipRate, f.Decides("noise_rho1", player="verifier")] = Field(
-        0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
-    )
-    level: Annotated[Literal["label", "pair"], f.Sets("noise_level", player="verifier")] = Field(
-        "label",
-        description="`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the "
-        "verifier's training, at one rate (`rho0` = `rho1`).",
-    )
-    resample: Annotated[Resample, f.Sets("noise_resample", player="verifier")] = Field(
-        "fixed",
-        description="`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are "
-        "built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step` draw "
-        "again in each epoch or step of the verifier's training, on pairs of clean labels: one flip makes a tie, which "
-        "Bradley-Terry ignores (cross-entropy learns both labels), two flips reverse the pair.",
-    )
-    applies_to: Literal["verifier", "prover", "both"] = Field(
-        "verifier",
-        description="Whose labels are noisy: those that the verifier learns from, those that the prover's reward uses as "
-        "correctness, or both.",
-    )
-    soft_labels: bool = Field(
-        False,
-        description="Train the verifier on the mean of its noisy labels instead of a draw: clean pairs at `1 - rho1` and `rho0`, "
-        "which with Bradley-Terry is `correction: smoothing`.",
-    )
-    schedule: RateSchedule | None = Field(None, description="Schedule of the rates; they are constant without it.")
-    checker: CheckerConfig | None = Field(
-        None, description="A checker that errs, instead of the rates; `{}` uses all defaults."
-    )
+    epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = None
+    """A symmetric rate: `rho0 = rho1 = epsilon`."""
+    rho0: Annotated[f.FlipRate, f.Decides("noise_rho0", player="verifier")] = 0.0
+    """P(label 1 | truth 0): how often an incorrect solution is labelled correct."""
+    rho1: Annotated[f.FlipRate, f.Decides("noise_rho1", player="verifier")] = 0.0
+    """P(label 0 | truth 1); `rho0 + rho1` must stay below 1."""
+    level: Annotated[Literal["label", "pair"], f.Sets("noise_level", player="verifier")] = "label"
+    """`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the verifier's
+    training, at one rate (`rho0` = `rho1`)."""
+    resample: Annotated[Resample, f.Sets("noise_resample", player="verifier")] = "fixed"
+    """`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are
+    built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step`
+    draw again in each epoch or step of the verifier's training, on pairs of clean labels: one flip makes a tie, which
+    Bradley-Terry ignores (cross-entropy learns both labels), two flips reverse the pair."""
+    applies_to: Literal["verifier", "prover", "both"] = "verifier"
+    """Whose labels are noisy: those that the verifier learns from, those that the prover's reward uses as correctness,
+    or both."""
+    soft_labels: bool = False
+    """Train the verifier on the mean of its noisy labels instead of a draw: clean pairs at `1 - rho1` and `rho0`,
+    which with Bradley-Terry is `correction: smoothing`."""
+    schedule: RateSchedule | None = None
+    """Schedule of the rates; they are constant without it."""
+    checker: CheckerConfig | None = None
+    """A checker that errs, instead of the rates; `{}` uses all defaults."""
 
     @model_validator(mode="after")
     def _check(self) -> "NoiseConfig":
@@ -359,18 +338,10 @@ class NoiseConfig:
         check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
-        """
-        Check that pair noise, resampling and soft labels, which only exist in the verifier's training, are consistent.
-        """
-        of_training = [
-            name
-            for name, is_set in {
-                "level: pair": self.level == "pair",
-                f"resample: {self.resample}": self.resample != "fixed",
-                "soft_labels": self.soft_labels,
-            }.items()
-            if is_set
-        ]
+        """Check that what only exists in the verifier's training (pair noise, resampling, soft labels) is consistent."""
+        of_training = ["level: pair"] * (self.level == "pair")
+        of_training += [f"resample: {self.resample}"] * (self.resample != "fixed")
+        of_training += ["soft_labels"] * self.soft_labels
         if self.checker is not None:
             others = [*of_training, *(name for name in ("rho0", "rho1", "schedule") if asdict(self)[name])]
             if others:

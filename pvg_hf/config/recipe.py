@@ -19,26 +19,18 @@ NOT_PUBLISHED = "(a local path, which is not published)"
 class Recipe:
     """A game's recipe. A file only states what differs from these defaults."""
 
-    name: Annotated[f.RunName, f.WholeGame(), f.AfterBootstrap()] = Field(
-        "game",
-        description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
-    )
-    seed: Annotated[f.Seed, f.Decides(), f.WholeGame()] = Field(
-        0, description="Seed that every random draw derives from."
-    )
-    num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        2, description="Rounds to play; in a started run they may only grow."
-    )
-    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        "runs", description="Folder in which the run's folder is created."
-    )
-    device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field(
-        "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU if there is one."
-    )
-    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        None,
-        description="`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round.",
-    )
+    name: Annotated[f.RunName, f.WholeGame(), f.AfterBootstrap()] = "game"
+    """Name of the run and of its folder: letters, digits, `_`, `.` and `-`."""
+    seed: Annotated[f.Seed, f.Decides(), f.WholeGame()] = 0
+    """Seed that every random draw derives from."""
+    num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = 2
+    """Rounds to play; in a started run they may only grow."""
+    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = "runs"
+    """Folder in which the run's folder is created."""
+    device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field("auto", pattern=r"^(auto|cpu|cuda)$")
+    """`cpu`, `cuda`, or `auto`: a GPU if there is one."""
+    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
+    """`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round."""
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)
     bootstrap: Annotated[s.BootstrapConfig, f.WholeGame()] = Field(default_factory=s.BootstrapConfig)
@@ -53,20 +45,16 @@ class Recipe:
     evaluation: Annotated[s.EvaluationConfig, f.AfterBootstrap()] = Field(default_factory=s.EvaluationConfig)
     logging: Annotated[s.LoggingConfig, f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.LoggingConfig)
     hub: Annotated[s.HubConfig, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.HubConfig)
-    sweep: Annotated[s.SweepConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
-    )
-    arms: Annotated[s.ArmsConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        None,
-        description="What `experiments/arms.py` compares; a single game ignores this section.",
-    )
-    attack: Annotated[s.AttackConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(
-        None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."
-    )
+    sweep: Annotated[s.SweepConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
+    """Settings that `scripts/sweep_noise.py` varies; a single game ignores this section."""
+    arms: Annotated[s.ArmsConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
+    """Checkers that `experiments/arms.py` compares; a single game ignores this section."""
+    attack: Annotated[s.AttackConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
+    """The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."""
     rounds: Annotated[dict[f.CountOrZero, dict[str, Any]], f.WholeGame(), f.AfterBootstrap()] = Field(
-        default_factory=dict,
-        description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
+        default_factory=dict
     )
+    """Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`."""
 
     @field_validator("rounds")
     @classmethod
@@ -140,3 +128,21 @@ def _free_mappings(config: type) -> frozenset[str]:
     kinds = {name: info.annotation for name, info in f.fields_of(config).items()}
     found = [name for name, kind in kinds.items() if dict in (get_origin(kind), *map(get_origin, get_args(kind)))]
     return frozenset(found).union(*(_free_mappings(inner) for _, inner in f.sections_of(config)))
+
+
+def list_memory_settings(recipe: Recipe, phase: str) -> str:
+    """List the settings that lower a phase's peak memory, with their values, most effective first."""
+    chosen = [
+        (key, mark)
+        for key, mark in sorted(f.marks_of(Recipe, f.LowersMemory), key=lambda pair: pair[1].rank)
+        if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
+    ]
+    return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
+
+
+def _value(recipe: Recipe, key: str) -> object:
+    """Value of a key, and for a section whether it is given."""
+    value: Any = recipe
+    for name in key.split("."):
+        value = None if value is None else vars(value)[name]
+    return value if value is None or isinstance(value, bool | int | str) else True

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.config import Recipe
+from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.core.commands import play_command
 from pvg_hf.run.layout import RunFolder
 

@@ -10,7 +10,7 @@ import torch
 from accelerate import PartialState
 
 from pvg_hf.check.plan import has_pilot
-from pvg_hf.check.times import PILOT, keep_rates
+from pvg_hf.check.round_plans import PILOT, keep_rates
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json

@@ -15,10 +15,9 @@ from accelerate.utils import gather_object, parse_flag_from_env
 
 from pvg_hf.check.graphics_cards import peak_flops
 from pvg_hf.check.machine import choose_engine_for_game
-from pvg_hf.check.memory_fit import LEARNERS, rows_of_step
+from pvg_hf.check.memory_fit import LEARNERS
 from pvg_hf.check.mistakes import refuse_mistakes
-from pvg_hf.check.round_plans import fit_phase
-from pvg_hf.check.times import keep_rates
+from pvg_hf.check.round_plans import fit_phase, keep_rates
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
@@ -279,7 +278,7 @@ def _log_micro_batch(context: PhaseContext) -> None:
     chosen = {"micro_batch_size": config.micro_batch_size, "gradient_checkpointing": config.recomputes}
     if not context.folder.has_event("micro_batch", **context.phase.fields, **chosen):
         context.event("micro_batch", **chosen)
-    rows = rows_of_step(context.recipe, context.phase.name, context.processes.num_processes)
+    rows = config.rows_per_step // context.processes.num_processes
     how = "recomputed" if config.recomputes else "kept"
     logger.info("Micro-batches of %s of %d rows, with activations %s.", config.micro_batch_size, rows, how)
 

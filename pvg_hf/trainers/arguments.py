@@ -210,12 +210,12 @@ def _taken_values(config: Any, player: str, *, without: Collection[str] = ()) ->
     }
 
 
-def recipe_keys(player: str, config: VerifierConfig | ProverConfig) -> dict[str, str]:
+def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
     """Return the key of a recipe by the trainer argument that it sets, and every key of the player by its own name."""
     used: Mapping[str, type] = {}
     if isinstance(config, VerifierConfig):
         used = config.traits.sections
-    elif config.has_critic:
+    elif isinstance(config, ProverConfig) and config.has_critic:
         used = {"ppo": PPOConfig}
     keys = {field.name: f"{player}.{field.name}" for field in fields(config)}
     for name, section in used.items():

@@ -9,7 +9,7 @@ def test_amounts_of_a_shared_prover(amounts_of):
     assert amounts.max_pairs == 20 * 2  # half of `data.solutions_per_problem` = 4
     assert amounts_of("data.pairs=all", "data.pair_share=0.5").max_pairs == 20 * 3  # half of the six pairs of four
     assert amounts.num_prompts == 12 * 2  # both roles
-    assert amounts.solutions_per_step == 16
+    assert amounts.recipe.prover.rows_per_step == 16
     assert amounts.num_test_solutions == 3 * 2 * 2
     assert describe_phase("bootstrap", amounts) == "100 solutions on D_V, 12 on test"  # (20 + 5) x 4
     assert describe_phase("mint", amounts) == "150 solutions on D_V, 12 on test"  # (20 + 5) x 2 roles x 3

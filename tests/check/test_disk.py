@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import pytest
 
-from pvg_hf.check.disk import disk_bytes
+from pvg_hf.check.machine import disk_bytes
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.player_sizes import read_player_size
 from pvg_hf.data.problems import GameProblems

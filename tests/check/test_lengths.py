@@ -2,7 +2,7 @@
 
 import pytest
 
-from pvg_hf.check.amounts import Length, measure_lengths
+from pvg_hf.check.phase_costs import Length, measure_lengths
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 

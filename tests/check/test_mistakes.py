@@ -212,6 +212,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["Cannot read the condition `difficulty == [`", "never closed"],
         ),
         (["noise.checker={critical: difficulty > five}"], ["names the column `five`"]),
+        (["noise.checker={critical: difficulty in 5}"], ["`difficulty in 5` looks within 5", "`==`"]),
         (
             ["noise.checker={critical: 'difficulty > \"five\"'}"],
             ['Cannot read the condition `difficulty > "five"`', "'five'"],

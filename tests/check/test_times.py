@@ -6,8 +6,7 @@ import pytest
 
 from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.plan import describe_plan
-from pvg_hf.check.round_plans import plan_rounds
-from pvg_hf.check.times import PILOT, keep_rates, rates_file
+from pvg_hf.check.round_plans import PILOT, keep_rates, plan_rounds, rates_file
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.stopwatch import SCORING, TRAINING, WRITING, Spent

@@ -1,11 +1,14 @@
 """Stated and derived values of a recipe's sections."""
 
 from dataclasses import asdict
+from typing import Annotated
 
 import pytest
 import yaml
+from pydantic import Field
 
 from pvg_hf.config import RecipeError, load_recipe
+from pvg_hf.config import fields as f
 
 
 def test_epsilon_sets_both_rates_and_is_read_back():
@@ -181,3 +184,24 @@ def test_checkpoints_are_a_tenth_of_the_phase_apart(settings, steps):
 )
 def test_automatic_evaluations_take_a_small_share_of_the_sampling(settings, steps):
     assert load_recipe({"prover": settings}).prover.evaluation_steps == steps
+
+
+@f.section
+class Described:
+    number: Annotated[int, f.Sets()] = 1
+    """Text over
+    two lines."""
+    plain: int = 2
+
+
+@f.section
+class Inherits(Described):
+    names: list[str] = Field(default_factory=list)
+    """Names."""
+
+
+def test_the_text_below_a_field_is_its_description_also_where_it_is_inherited():
+    described = {name: info.description for name, info in f.fields_of(Inherits).items()}
+    assert described == {"number": "Text over two lines.", "plain": None, "names": "Names."}
+    assert f.marked_keys(Inherits, f.Sets) == ["number"]
+    assert Inherits() == Inherits(number=1, plain=2, names=[])

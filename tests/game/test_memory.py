@@ -3,8 +3,8 @@ import re
 import pytest
 import torch
 
-from pvg_hf.check.memory import list_memory_settings
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
 from pvg_hf.run.layout import ROUND_PHASES
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.check.amounts import Amounts, Length, TextLengths
+from pvg_hf.check.phase_costs import Amounts, Length, TextLengths
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware

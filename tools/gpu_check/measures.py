@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from pvg_hf.check.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
-from pvg_hf.check.phase_costs import count_tokens, peak_memory
+from pvg_hf.check.phase_costs import Amounts, Length, TextLengths, count_tokens, peak_memory
+from pvg_hf.check.player_sizes import find_tokenizer, tokenizer_source
 from pvg_hf.check.round_plans import RoundPlan
 from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
 from pvg_hf.game.context import GameCallback, PhaseContext

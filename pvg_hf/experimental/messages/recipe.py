@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, field_validator, model_validator
 
 from pvg_hf.config import fields as f
-from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml
+from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml, refuse
 from pvg_hf.config.noise_section import RateSchedule, Resample, check_rates
 from pvg_hf.config.sections import Tracker
 from pvg_hf.core.commands import script_command
@@ -316,9 +316,7 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
             "This recipe has a `task`, so that it is not one of a message game: play it by "
             f"`{script_command('run_rounds', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
-    mistakes = list_mistakes_of(values, MessageRecipe)
-    if mistakes:
-        raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
+    refuse(list_mistakes_of(values, MessageRecipe))
     return MESSAGE_ADAPTER.validate_python(values)
 
 

@@ -13,8 +13,9 @@ from functools import partial
 
 import yaml
 
-from pvg_hf.check.mistakes import check_recipe, list_mistakes
+from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.config.load import refuse
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
@@ -161,9 +162,7 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
     cells = list_cells(recipe)
-    mistakes = dict.fromkeys(_mistakes(recipe, cells))
-    if mistakes:
-        raise RecipeError(list_mistakes(list(mistakes)))
+    refuse(dict.fromkeys(_mistakes(recipe, cells)))
     return cells
 
 

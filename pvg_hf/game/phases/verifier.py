@@ -12,8 +12,7 @@ from datasets import Dataset, Features, List, Value
 from peft import LoraConfig, PeftModel
 from transformers import PreTrainedModel
 
-from pvg_hf.check.verifier_settings import LikelihoodChecks, PairChecks, ScoreChecks, VerifierChecks
-from pvg_hf.check.verifiers import LikelihoodCosts, PairCosts, ScoreCosts, VerifierCosts
+from pvg_hf.check.verifier_kinds import LikelihoodPlanning, PairPlanning, ScorePlanning, VerifierPlanning
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -58,12 +57,12 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     return context.recipe.verifier.implementation().train(context, output)
 
 
-class VerifierKind(VerifierCosts, VerifierChecks, Protocol):
+class VerifierKind(VerifierPlanning, Protocol):
     """
     A kind of verifier: everything that pvg_hf asks of it, besides its `VerifierTraits`, which name the class.
 
-    How it is trained, loaded, stored and evaluated is here; [`VerifierCosts`] says what its training and scores take, and
-    [`VerifierChecks`] which settings fit it.
+    How it is trained, loaded, stored and evaluated is here; [`VerifierPlanning`] says what its training and scores take, and
+    which settings fit it.
     """
 
     def train(self, context: PhaseContext, output: Path) -> str:
@@ -86,7 +85,7 @@ class VerifierKind(VerifierCosts, VerifierChecks, Protocol):
         """Figures of a round that only this kind has."""
 
 
-class PairVerifier(PairCosts, PairChecks):
+class PairVerifier(PairPlanning):
     """A verifier that is trained on pairs: a language model with a score head."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
@@ -146,7 +145,7 @@ class PairVerifier(PairCosts, PairChecks):
         return {}
 
 
-class LikelihoodVerifier(LikelihoodCosts, LikelihoodChecks, PairVerifier):
+class LikelihoodVerifier(LikelihoodPlanning, PairVerifier):
     """A verifier that is trained on pairs, and scores by likelihood."""
 
 
@@ -211,7 +210,7 @@ def _new_adapter(config: VerifierConfig, model, revision: str | None) -> LoraCon
     return lora_for_verifier(config.lora, model, revision)
 
 
-class ScoreVerifier(ScoreCosts, ScoreChecks):
+class ScoreVerifier(ScorePlanning):
     """A language model that writes an analysis and predicts a score, trained on single proofs."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
