@@ -44,6 +44,7 @@ from pvg_hf.run.layout import (
 from pvg_hf.run.read import RoundData, load_figures
 from pvg_hf.run.resume import has_weights
 from pvg_hf.tasks import Task
+from pvg_hf.trainers.prover.trainer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +123,7 @@ def _score_all(
     context: PhaseContext, todo: list[tuple[int, int]]
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, int]]]:
     """Yield each verifier and pool, its scored solutions and the scorer's counts for them. One verifier is loaded at a time."""
-    processes = context.processes
-    is_silent = not (processes.is_main_process and shows_progress(context.recipe))
+    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=len(todo), desc=str(context.phase), unit="pool", disable=is_silent, leave=False) as bar:
         for verifier in dict.fromkeys(key[0] for key in todo):
             # The whole game's recipe: the context's has no other round's overrides.
@@ -132,11 +132,7 @@ def _score_all(
             known: Counter[str] = Counter()
             for pool in (pool for other, pool in todo if other == verifier):
                 rows = _keyed(read_test_rows(context.folder, pool), verifier, pool, context.folder)
-                mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
-                share = rows.iloc[mine]
-                with context.stop.sharing():
-                    scores = scorer(share["problem"].tolist(), share["solution"].tolist())
-                rows["score"] = gather_object(scores)
+                rows["score"] = _score_shared(context, scorer, rows)
                 if verifier == own_verifier(pool):
                     rows["own_score"] = rows["score"]
                 counts = count_over_processes(scorer)
@@ -144,6 +140,16 @@ def _score_all(
                 known = counts
                 bar.update()
             del scorer  # before the next one is loaded
+
+
+def _score_shared(context: PhaseContext, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
+    """Score solutions; each process scores a share."""
+    processes = context.processes
+    mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
+    share = rows.iloc[mine]
+    with context.stop.sharing():
+        scores = scorer(share["problem"].tolist(), share["solution"].tolist())
+    return gather_object(scores)
 
 
 def _keyed(rows: pd.DataFrame, verifier: int, pool: int, folder: RunFolder) -> pd.DataFrame:
