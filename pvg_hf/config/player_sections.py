@@ -672,7 +672,7 @@ class ProverConfig(PlayerConfig):
     ] = Field(
         "auto",
         description="Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU "
-        "(with `scripts/run_phases.py`), else `transformers`, which is a compiled `generate` with a static cache on a GPU, and this "
+        "(with `pvg play --launcher`), else `transformers`, which is a compiled `generate` with a static cache on a GPU, and this "
         "package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`: vLLM in the same "
         "process or as a server. See docs/prover-trainer.md.",
     )

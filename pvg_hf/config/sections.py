@@ -449,7 +449,7 @@ class AttackSettings:
 @f.section
 class AttackConfig(AttackSettings):
     """
-    A frozen verifier that `scripts/attack_verifier.py` attacks with the recipe's prover. A single game ignores this
+    A frozen verifier that `pvg attack` attacks with the recipe's prover. A single game ignores this
     section.
     """
 
@@ -468,7 +468,7 @@ class AttackConfig(AttackSettings):
 @f.section
 class SweepConfig:
     """
-    Settings for playing the rest of the recipe once per noise level, seed and correction (`scripts/sweep_noise.py`). A
+    Settings for playing the rest of the recipe once per noise level, seed and correction (`pvg sweep`). A
     single game ignores this section.
     """
 
