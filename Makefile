@@ -16,17 +16,17 @@ help:  ## This list
 
 install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 
-$(BIN)/.installed: setup.cfg pyproject.toml constraints.txt
+$(BIN)/.installed: setup.py setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,track,quant]'
 	@touch $@
 
 demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
-	ACCELERATE_USE_CPU=true $(BIN)/python scripts/run_rounds.py recipes/quickstart.yaml
+	ACCELERATE_USE_CPU=true $(BIN)/pvg play quickstart
 
 app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
-	$(BIN)/python -m pvg_hf.app $(RUN)
+	$(BIN)/pvg show $(RUN)
 
 NEVER := nightly or gpu or hub_live
 STARTS := game or hub or app or docs or experimental

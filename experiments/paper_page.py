@@ -3,7 +3,7 @@ Write `paper.html` into a run's folder: the run beside the figures of Kirchner e
 
     python -m experiments.paper_page runs/quickstart
 
-Evaluations that `scripts/evaluate_run.py` has stored are part of it.
+Evaluations that `pvg evaluate` has stored are part of it.
 """
 
 import math

@@ -7,40 +7,53 @@ import sys
 
 import pytest
 
+from pvg_hf.cli.main import COMMANDS
 from pvg_hf.config import load_recipe
 from pvg_hf.run.layout import RunFolder
 
 RECIPE = "recipes/quickstart.yaml"
 MISSPELLED = [RECIPE, "prover.learnig_rate=1"]
-OF_RECIPES = [["no-such.yaml"], MISSPELLED]  # arguments of a script that takes a recipe
+OF_RECIPES = [["no-such.yaml"], ["quickstrat"], MISSPELLED]  # arguments of a script that takes a recipe
 MESSAGES = "recipes/messages/linear_f2.yaml"
-OF_MESSAGES = [["no-such.yaml"], [MESSAGES, "training.num_ronds=1"]]
 
 WRONG: dict[str, list[list[str]]] = {
+    "play": [
+        *OF_RECIPES,
+        [RECIPE, "--status", "--phsae"],
+        [RECIPE, "--phase", "no-such-phase"],
+        [MESSAGES, "training.num_ronds=1"],
+    ],
+    "plan": [*OF_RECIPES, [RECIPE, "--for", "no-such-card"]],
+    "pilot": OF_RECIPES,
+    "status": OF_RECIPES,
+    "recipes": [["copy"], ["copy", "no-such-recipe"]],
+    "sweep": OF_RECIPES,
+    "report": [["no-such-run"]],
+    "show": [["no-such-run"], ["runs/no-such-run"]],
+    "compare": [["no-such-run", "no-such-run"], ["RUN:x", "RUN"]],
+    "evaluate": [["no-such-run"], ["no-such-run", "--only", "no-such-evaluation"]],
+    "attack": OF_RECIPES,
+    "score": [["no-such-verifier", "no-such-file.jsonl"]],
+    "choose": [["no-such-verifier", "no-such-file.jsonl"]],
+    "calibrate": [["no-such-verifier", "no-such-file.jsonl"]],
+    "train": [["verifier", "pairs.jsonl", "--output", "o"], ["prover", "gsm8k", "--model", "m", "--output", "o"]],
+    "export": [["no-such-run", "--output", "o"]],
+    "push": [["no-such-run"]],
+    "pull": [["ana/run", "no-such-round"], ["no-such-run"]],
+    "space": [["no-such-run"], ["no-such-run", "--output", "o"]],
+    "new": [["no-such-kind"]],
+    "doctor": [["--no-such-option"]],
+}
+
+WRONG_OF_SCRIPTS: dict[str, list[list[str]]] = {
     "answer.py": [
         ["no-such-run", "How many?"],
         ["runs/no-such-run", "How many?"],
         ["no-such-run", "How many?", "--choose", "no-such-rule"],
     ],
-    "attack_verifier.py": OF_RECIPES,
     "auto_label.py": [["proofs.jsonl", "--verifier", "v", "--output", "o", "-m", "2"]],
-    "evaluate_run.py": [["no-such-run"], ["no-such-run", "--only", "no-such-evaluation"]],
-    "export_player.py": [["no-such-run", "--output", "o"]],
-    "pull_round.py": [["ana/run", "no-such-round"], ["no-such-run"]],
-    "push_run.py": [["no-such-run"]],
-    "push_space.py": [["no-such-run"], ["no-such-run", "--output", "o"]],
-    "run_messages.py": OF_MESSAGES,
-    "run_phases.py": OF_RECIPES,
-    "run_rounds.py": [
-        *OF_RECIPES,
-        [RECIPE, "--status", "--phsae"],
-        [RECIPE, "--phase", "no-such-phase"],
-        [RECIPE, "--plan", "--for", "no-such-card"],
-    ],
-    "sweep_equilibrium.py": OF_MESSAGES,
-    "sweep_noise.py": OF_RECIPES,
+    "run_rounds.py": OF_RECIPES,
 }
-
 
 WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
     "attack_sandbox": [["--programs", "many"], ["--backend", "none"]],
@@ -49,6 +62,9 @@ WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
     "write_pair_picture": [["no-such-run", "o.png"]],
     "write_reference": [["--chek"]],
 }
+
+
+STARTS = {"-m pvg_hf": WRONG, "scripts/": WRONG_OF_SCRIPTS, "-m tools.": WRONG_OF_TOOLS}
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +76,18 @@ def answers(repository, tmp_path_factory):
     folder.write_recipe(recipe)
     (folder.root / "pool" / ".base.partial").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        commands = {(f"scripts/{name}", "--help"): True for name in WRONG} | {("-m", "pvg_hf.app", "--help"): True}
-        commands |= {(f"scripts/{name}", *words): False for name, lines in WRONG.items() for words in lines}
-        commands |= {("-m", f"tools.{name}", "--help"): True for name in WRONG_OF_TOOLS}
-        commands |= {
-            ("-m", f"tools.{name}", *words): False for name, lines in WRONG_OF_TOOLS.items() for words in lines
-        }
-        # `runs/no-such-run` is no name of the Hub, also in a clone in which nothing was played.
-        commands |= {("-m", "pvg_hf.app", run): False for run in ("no-such-run", "runs/no-such-run")}
-        commands |= {("-m", "pvg_hf.app", str(run), "--port", str(taken.getsockname()[1])): False}
-        commands |= {("scripts/run_rounds.py", str(folder.recipe), "--status"): True}
-        commands |= {("scripts/run_messages.py", MESSAGES, f"output_dir={run}", "--status"): True}
+        commands: dict[tuple[str, ...], bool] = {("-m", "pvg_hf"): True, ("-m", "pvg_hf", "no-such-command"): False}
+        for start, wrong in STARTS.items():
+            for name, lines in wrong.items():
+                command = (*start.split(), name) if start.endswith("pvg_hf") else tuple(f"{start}{name}".split())
+                commands[*command, "--help"] = True
+                commands |= {
+                    (*command, *(word.replace("RUN", str(folder.root)) for word in words)): False for words in lines
+                }
+        commands["-m", "pvg_hf", "show", str(folder.root), "--port", str(taken.getsockname()[1])] = False
+        commands["-m", "pvg_hf", "status", str(folder.recipe)] = True
+        commands["-m", "pvg_hf", "status", MESSAGES, f"output_dir={run}"] = True
+        commands["-m", "pvg_hf", "recipes"] = True
         ran = subprocess.run(
             [sys.executable, "-m", "tests.support.light_commands", str(tmp_path_factory.mktemp("output"))],
             input=json.dumps(list(commands)),
@@ -82,18 +99,27 @@ def answers(repository, tmp_path_factory):
     return {words: (commands[words], answer) for words, answer in zip(commands, json.loads(ran.stdout), strict=True)}
 
 
-def test_every_script_is_tried(repository):
-    assert sorted(WRONG) == sorted(path.name for path in (repository / "scripts").glob("*.py"))
+def test_every_command_is_tried(repository):
+    assert sorted(WRONG) == sorted(name for group in COMMANDS.values() for name in group)
+    assert sorted(WRONG_OF_SCRIPTS) == sorted(path.name for path in (repository / "scripts").glob("*.py"))
     assert sorted(WRONG_OF_TOOLS) == sorted(path.stem for path in (repository / "tools").glob("*.py"))
 
 
 @pytest.mark.parametrize(
-    "command", [*(f"scripts/{name}" for name in WRONG), *(f"tools.{name}" for name in WRONG_OF_TOOLS), "pvg_hf.app"]
+    ("start", "name"), [(start, name) for start, wrong in STARTS.items() for name in wrong], ids=lambda word: word
 )
-def test_help_and_mistakes_are_answered_without_large_libraries(command, answers):
-    of_command = {words: found for words, found in answers.items() if command in words}
+def test_help_and_mistakes_are_answered_without_large_libraries(start, name, answers):
+    command = (*start.split(), name) if start.endswith("pvg_hf") else tuple(f"{start}{name}".split())
+    of_command = {words: found for words, found in answers.items() if words[: len(command)] == command}
     assert len(of_command) >= 2
     for words, (is_right, answer) in of_command.items():
         assert answer["heavy"] == [], words
         assert answer["is_right"] == is_right, (words, answer)
         assert "Traceback" not in answer["stderr"], words
+
+
+def test_an_unknown_command_is_answered_with_a_suggestion(answers):
+    is_right, answer = answers["-m", "pvg_hf", "no-such-command"]
+    assert not is_right
+    assert "Unknown command `no-such-command`" in answer["stderr"]
+    assert "pvg COMMAND" in answers["-m", "pvg_hf"][1]["stdout"]

@@ -23,9 +23,9 @@ print(describe_plan(load_recipe({"name": "first", "task": {"name": "arithmetic"}
 @pytest.fixture(scope="module")
 def wheel(repository, tmp_path_factory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repository / name, source)
-    for name in ("pvg_hf", "tests", "tools", "experiments"):
+    for name in ("pvg_hf", "recipes", "tests", "tools", "experiments"):
         shutil.copytree(repository / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "figures"))
     _run("-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", built, source)
     (found,) = built.glob("*.whl")
@@ -55,8 +55,13 @@ def _run(*arguments: str | Path, python: str | Path = sys.executable, cwd: Path 
 def test_all_files_of_the_package_and_no_others_are_in_the_wheel(wheel, repository):
     with ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = (path for path in (repository / "pvg_hf").rglob("*") if path.is_file() and path.suffix != ".pyc")
-    assert names == {path.relative_to(repository).as_posix() for path in files}
+    files = {"pvg_hf": repository / "pvg_hf", "pvg_hf/recipes": repository / "recipes"}
+    assert names == {
+        f"{place}/{path.relative_to(root).as_posix()}"
+        for place, root in files.items()
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
 
 
 def test_a_game_is_planned_with_the_players_that_ship_with_the_package(python, tmp_path):
@@ -65,6 +70,14 @@ def test_a_game_is_planned_with_the_players_that_ship_with_the_package(python, t
     assert Path(place).is_relative_to(python.parents[1])
 
 
-@pytest.mark.parametrize("module", ["pvg_hf.app", "pvg_hf.experimental.study"])
-def test_the_commands_of_the_package_say_what_they_do(module, python, tmp_path):
+def test_the_command_finds_the_recipes_of_the_package(python, tmp_path):
+    pvg = python.with_name("pvg")
+    assert "quickstart" in _run("recipes", python=pvg, cwd=tmp_path)
+    assert "bootstrap" in _run("plan", "quickstart", "device=cpu", python=pvg, cwd=tmp_path)
+    assert _run("recipes", "copy", "quickstart", python=pvg, cwd=tmp_path) == "quickstart.yaml\n"
+    assert _run("new", "task", python=pvg, cwd=tmp_path) == "my_task.py\n"
+
+
+def test_the_study_says_what_it_does(python, tmp_path):
+    module = "pvg_hf.experimental.study"
     assert f"python -m {module}" in _run("-m", module, "--help", python=python, cwd=tmp_path)

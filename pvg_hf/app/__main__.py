@@ -17,10 +17,11 @@ from pvg_hf.hub.locate import find_local_run
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = run_parser("python -m pvg_hf.app", __doc__)
-    return open_app(parser, parser.parse_args(arguments), _serve)
+    return open_app(parser, parser.parse_args(arguments), serve_options)
 
 
-def _serve(options: argparse.Namespace) -> None:
+def serve_options(options: argparse.Namespace) -> None:
+    """Serve the app with the options of a command line."""
     from pvg_hf.app.app import serve_run
 
     serve_run(options.run, options.port)

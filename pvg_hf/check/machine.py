@@ -85,7 +85,7 @@ def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: 
     if lora is not None and lora.target_modules != default_of(LoraConfig, "target_modules"):
         obstacles.append("`prover.lora.target_modules` is set, and vLLM receives merged weights")
     if not is_one_phase:
-        obstacles.append("each phase needs a separate process with it (`scripts/run_phases.py`)")
+        obstacles.append("each phase needs a separate process with it (`pvg play --launcher`)")
     return choose_generation(recipe.prover.generation, hardware.device, vllm_obstacle=next(iter(obstacles), None))
 
 

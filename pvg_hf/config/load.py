@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from pvg_hf.config.fields import sections_of
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
-from pvg_hf.core.commands import script_command
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.integrity import DamagedFileError
 
@@ -65,7 +65,7 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
     if "world" in values:
         raise RecipeError(
             "This recipe has a `world`, so that it is one of a message game: play it by "
-            f"`{script_command('run_messages', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
+            f"`{pvg_command('play', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
     refuse(list(_find_mistakes(values)))
     recipe = RECIPE_ADAPTER.validate_python(values)

@@ -546,7 +546,7 @@ class ProverConfig(PlayerConfig):
         Generation, f.Sets(), f.Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
     ] = "auto"
     """Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU
-    (with `scripts/run_phases.py`), else `transformers`, which is a compiled `generate` with a static cache on a GPU,
+    (with `pvg play --launcher`), else `transformers`, which is a compiled `generate` with a static cache on a GPU,
     and this package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`:
     vLLM in the same process or as a server. See docs/prover-trainer.md."""
     max_completion_length: Annotated[

@@ -46,11 +46,11 @@ class Recipe:
     logging: Annotated[s.LoggingConfig, f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.LoggingConfig)
     hub: Annotated[s.HubConfig, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = Field(default_factory=s.HubConfig)
     sweep: Annotated[s.SweepConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
-    """Settings that `scripts/sweep_noise.py` varies; a single game ignores this section."""
+    """Settings that `pvg sweep` varies; a single game ignores this section."""
     arms: Annotated[s.ArmsConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
     """Checkers that `experiments/arms.py` compares; a single game ignores this section."""
     attack: Annotated[s.AttackConfig | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
-    """The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."""
+    """The verifier that `pvg attack` attacks; a single game ignores this section."""
     rounds: Annotated[dict[f.CountOrZero, dict[str, Any]], f.WholeGame(), f.AfterBootstrap()] = Field(
         default_factory=dict
     )

@@ -345,7 +345,7 @@ class AttackSettings:
 
 @f.section
 class AttackConfig(AttackSettings):
-    """A frozen verifier that `scripts/attack_verifier.py` attacks with the prover. A single game ignores this section."""
+    """A frozen verifier that `pvg attack` attacks with the prover. A single game ignores this section."""
 
     verifier: f.FilePath | None = None
     """Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required."""
@@ -358,7 +358,7 @@ class AttackConfig(AttackSettings):
 
 @f.section
 class SweepConfig:
-    """Games that `scripts/sweep_noise.py` plays, one for each noise level, seed and correction. A single game ignores this."""
+    """Games that `pvg sweep` plays, one for each noise level, seed and correction. A single game ignores this."""
 
     form: Literal["verifier", "game"] = "verifier"
     """`verifier`: only the first verifier, on solutions of the base prover. `game`: all rounds; the figures are those

@@ -6,9 +6,15 @@ import shlex
 from pathlib import Path
 
 
-def script_command(script: str, *words: str | Path, launcher: str = "python") -> str:
-    """Return the command that runs `scripts/SCRIPT.py` with arguments."""
-    return f"{launcher} {shlex.join([f'scripts/{script}.py', *map(str, words)])}"
+def pvg_command(*words: str | Path, launcher: str = "python") -> str:
+    """Return the command line of `pvg` with these words; a launcher other than Python starts the package as a module."""
+    start = "pvg" if launcher == "python" else f"{launcher} -m pvg_hf"
+    return f"{start} {shlex.join(map(str, words))}"
+
+
+def script_command(script: str, *words: str | Path) -> str:
+    """Return the command that runs `scripts/SCRIPT.py`, which no command of `pvg` replaces, with arguments."""
+    return f"python {shlex.join([f'scripts/{script}.py', *map(str, words)])}"
 
 
 def play_command(run: Path, *words: str, launcher: str = "python") -> str:
@@ -18,7 +24,7 @@ def play_command(run: Path, *words: str, launcher: str = "python") -> str:
     # Read as YAML, where `2024`, `2026-11-27` and `off` are no texts.
     setting = place if re.fullmatch(r"[\w./-]*/[\w./-]*", place) else json.dumps(place, ensure_ascii=False)
     moved = [] if place == "runs" else [f"output_dir={setting}"]
-    return script_command("run_rounds", run / "recipe.yaml", *moved, *words, launcher=launcher)
+    return pvg_command("play", run, *moved, *words, launcher=launcher)
 
 
 def delete_command(path: Path) -> str:

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 ALPHA = 0.05  # intervals are of 1 - ALPHA
 
@@ -59,7 +59,7 @@ def wilson(share: float, size: float, n: int) -> Figure:
 
     `scipy.stats.binomtest` has the interval too, but only for a whole number of trials.
     """
-    z = float(norm.isf(ALPHA / 2))
+    z = float(-ndtri(ALPHA / 2))
     rate, shrink = share * size / size, 1 + z**2 / size
     centre = (rate + z**2 / (2 * size)) / shrink
     half = z * math.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2)) / shrink

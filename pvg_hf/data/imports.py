@@ -227,7 +227,7 @@ def import_solutions(
             continue
         part, problem = found
         solution = text_of(place, row, names["solution"])
-        is_truncated = bool(_read_flag(place, row, "is_truncated", columns))
+        is_truncated = bool(read_flag(place, row, "is_truncated", columns))
         # A truncated text is never correct, whatever the grader reads in it.
         [grade] = grade_solutions(task, [(problem, solution)])
         grade = final_grade(grade, is_truncated)
@@ -240,7 +240,7 @@ def import_solutions(
             prover=text_of(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
-            label=_read_flag(place, row, "label", columns) if "label" in columns else grade.label,
+            label=read_flag(place, row, "label", columns) if "label" in columns else grade.label,
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
             is_truncated=is_truncated,
@@ -321,7 +321,7 @@ def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
 _FLAG_TEXTS = {"true": 1, "1": 1, "false": 0, "0": 0}
 
 
-def _read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> int | None:
+def read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> int | None:
     """Read a value that means yes or no as 1 or 0; `None` for null, the NaN of a data frame, and a column that is not mapped."""
     column = columns.get(name, name)
     if name in columns and column not in row:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.figure import EMPTY, Figure, wilson
+from pvg_hf.core.score_calibration import ScoreCalibration, quantiles_of
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
     bootstrap_statistic,
@@ -23,6 +24,7 @@ from pvg_hf.evaluation.intervals import (
     rate_of_counts,
     sums_by_problem,
 )
+from pvg_hf.evaluation.selective import fit_calibration
 
 NUM_CALIBRATION_BINS = 10
 
@@ -226,3 +228,63 @@ def confusion_columns() -> list[str]:
 
 def _rate(rows: pd.DataFrame, hits: pd.Series) -> Figure:
     return rate_by_problem(hits.to_numpy(), rows["problem_id"].to_numpy())
+
+
+def calibrate(
+    rows: pd.DataFrame, labels: np.ndarray, *, threshold: float | None = None, pair_accuracy: Figure | None = None
+) -> ScoreCalibration:
+    """
+    Fit thresholds and probabilities to scored solutions.
+
+    Args:
+        rows: Solutions with `problem_id` and `score`.
+        labels: shape `(n,)`. Booleans: whether each is correct.
+        threshold: The game's threshold; by default that with the highest Youden J.
+    Raises `ValueError` if all solutions are correct, all are incorrect, or all scores are equal.
+    """
+    scores, is_correct = rows["score"].to_numpy(float), np.asarray(labels, bool)
+    line = fit_calibration(scores, is_correct.tolist())
+    return ScoreCalibration(
+        threshold=choose_threshold(scores, is_correct) if threshold is None else threshold,
+        probability={"slope": line.slope, "intercept": line.intercept},
+        correct_scores=quantiles_of(scores[is_correct]),
+        incorrect_scores=quantiles_of(scores[~is_correct]),
+        num_solutions=len(rows),
+        num_problems=rows["problem_id"].nunique(),
+        pair_accuracy=None if pair_accuracy is None else pair_accuracy.to_dict(),
+    )
+
+
+def threshold_table(rows: pd.DataFrame, completenesses: Sequence[float], *, seed: int = 0) -> pd.DataFrame:
+    """
+    Tabulate what accepting a share of the correct solutions costs in incorrect ones that are accepted.
+
+    Each half of the problems is judged at the threshold of the other, so that the shares are those of new problems.
+
+    Args:
+        rows: Solutions with `problem_id`, `score` and `correct`.
+    Returns: `wanted`, the `threshold` on all rows, and the shares `correct_accepted` and `incorrect_accepted`, as texts with 95 %
+        intervals by problems.
+    """
+    is_first = first_half(rows["problem_id"], seed=seed)
+    scores, is_correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
+    table = []
+    for wanted in completenesses:
+        accepted = np.zeros(len(rows), bool)
+        for half, other in ((is_first, ~is_first), (~is_first, is_first)):
+            of_other = scores[other & is_correct]
+            if len(of_other):
+                accepted[half] = scores[half] > np.quantile(of_other, 1 - wanted)
+        shares = [
+            rate_by_problem(accepted[kind], rows["problem_id"].to_numpy()[kind]) for kind in (is_correct, ~is_correct)
+        ]
+        threshold = float(np.quantile(scores[is_correct], 1 - wanted))
+        table.append(
+            {
+                "wanted": wanted,
+                "threshold": round(threshold, 4),
+                "correct_accepted": f"{shares[0]}",
+                "incorrect_accepted": f"{shares[1]}",
+            }
+        )
+    return pd.DataFrame(table)

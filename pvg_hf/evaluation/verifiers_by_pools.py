@@ -13,14 +13,12 @@ import pandas as pd
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
+from pvg_hf.core.score_calibration import COMPLETENESS
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import TINY, fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
-
-COMPLETENESS = 0.95
-"""Share of the helpful correct solutions of a pool that every verifier accepts in the comparison."""
 
 OWN_ACCEPTED = "pools/accepted/{round}/{round}"
 """Figure of a round's verifier on its own prover's pool (see [`pool_figures`]), for [`~pvg_hf.run.read.RoundData.figure`]."""

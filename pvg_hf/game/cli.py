@@ -3,27 +3,29 @@
 import sys
 from collections.abc import Callable
 
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.run.console import print_result
 from pvg_hf.run.environment import command_line
 from pvg_hf.run.jobs import JobsFailedError
 
-ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, JobsFailedError)
+ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, JobsFailedError, HubError)
 """Errors that end a command with their message; any other one is a defect and keeps its traceback."""
 
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
-def run_command(work: Callable[[], str]) -> int:
+def run_command(work: Callable[[], str], *, also: tuple[type[Exception], ...] = ()) -> int:
     """
     Run a function that plays games, print the text that it returns (unless it is empty), and return the exit status.
 
     If `work` is called again, it resumes. It loads torch and other large libraries only after it has checked its arguments.
+    Errors of the types in `also` end the command with their message, too.
     """
     try:
         text = work()
-    except ENDING_ERRORS as err:
+    except ENDING_ERRORS + also as err:
         return report_error(err)
     except (GameInterrupted, KeyboardInterrupt):
         sys.stderr.write(f"Stopped; finished work is kept. Resume with: {command_line()}\n")

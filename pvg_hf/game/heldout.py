@@ -10,7 +10,7 @@ from datasets import Dataset
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import replacing, write_json
+from pvg_hf.core.files import replacing
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
@@ -18,11 +18,9 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
-from pvg_hf.evaluation.selective import fit_calibration
-from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_accuracy, pair_wins
+from pvg_hf.evaluation.verifier_quality import calibrate, choose_threshold, pair_accuracy, pair_wins
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.layout import HELDOUT, RunFolder
@@ -112,10 +110,7 @@ def score_heldout(
         # Whole or not at all: half a file would keep the verifier from being loaded again.
         with replacing(verifier / HELDOUT) as temporary:
             rows.to_parquet(temporary, write_page_checksum=True)
-        line = fit_calibration(known["score"], labels.tolist())
-        probability = {"slope": line.slope, "intercept": line.intercept}
-        calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
-        write_json(verifier / CALIBRATION, calibration)
+        calibrate(known, labels, threshold=threshold, pair_accuracy=accuracy).save(verifier)
     counts: dict[str, float | None] = {f"verifier/{name}": number for name, number in scorer.counts.items()}
     if is_observed:
         counts["verifier/observed/heldout_pair_accuracy"] = decisive.value

@@ -40,7 +40,7 @@ from pvg_hf.game.publish import begin_from_hub, is_report_due, publish_rounds, r
 from pvg_hf.game.training import remove_training_files
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
-from pvg_hf.run.environment import script_line
+from pvg_hf.run.environment import full_command, script_line
 from pvg_hf.run.layout import METRICS, PhaseKey, RunFolder, choose_phases, game_steps, unfinished
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import recording, staged
@@ -104,7 +104,7 @@ def play(
             _run_pilot(recipe, folder, problems, stop)
             return folder
         todo = pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
-        # With one process for each phase, `run_phases.py` runs the pilot in one too.
+        # With one process for each phase, `pvg play --launcher` runs the pilot in one too.
         if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe) is None:
             pilot = _run_pilot(recipe, folder, problems, stop)
             logger.info(pilot.describe())
@@ -141,7 +141,7 @@ def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
     reason = _why_one_process_each(recipe) if len(chosen) > 1 else None
     if reason:
-        command = f"python {script_line()}".replace("run_rounds.py", "run_phases.py", 1)
+        command = full_command("python", script_line("--launcher", "accelerate launch"))
         raise ValueError(f"{reason} Play each phase in a separate process: `{command}`.")
     return chosen
 

@@ -11,7 +11,7 @@ from accelerate.utils import broadcast_object_list
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import list_code
 from pvg_hf.core.afterwards import only_warning
-from pvg_hf.core.commands import script_command
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.hub.pull import pull_into
@@ -63,7 +63,7 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
 def _report_failure(recipe: Recipe, folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
         f"Round {round_index} could not be published: {err} The game continues; publishing is tried again after the next round, "
-        f"when the run is next played, or by `{script_command('push_run', folder.root)}`."
+        f"when the run is next played, or by `{pvg_command('push', folder.root)}`."
     )
     logger.warning(message)
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}

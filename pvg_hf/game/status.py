@@ -14,7 +14,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, shares_of
 from pvg_hf.core.units import show_percent, show_seconds
-from pvg_hf.run.environment import launcher
+from pvg_hf.run.environment import full_command, launcher
 from pvg_hf.run.layout import (
     BATCHES,
     BEST_HELPFUL,
@@ -56,7 +56,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     """
     folder = RunFolder.of(recipe)
     # With the launcher of the last start, as another number of processes could not resume a training phase.
-    command = f"{folder.read_environment().get('launcher', launcher())} {script_line}"
+    command = full_command(folder.read_environment().get("launcher", launcher()), script_line)
     if not folder.root.exists():
         return f"{folder.root} does not exist: nothing was played yet. To begin:\n  {command}"
     events, num_unreadable = folder.read_events()

@@ -2,7 +2,6 @@
 
 import base64
 import re
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.core.registrations import registered
 from pvg_hf.core.versions import show_versions
@@ -24,6 +24,7 @@ from pvg_hf.report.plots import PLOTS
 from pvg_hf.report.plots.style import Plot
 from pvg_hf.report.statements import describe_progress, write_verdict
 from pvg_hf.report.tables import TABLES, acceptance_tables, count_noun, judgement_tables, pilot_table, pools_tables
+from pvg_hf.run.environment import launcher_for
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -137,9 +138,9 @@ def describe_rewards(recipe: Recipe) -> str:
 def _command(run: RunData) -> str:
     """Command line that plays the recipe again, without the path of the folder that was read: pages are published."""
     num_processes = run.environment.get("num_processes", 1)
-    launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
-    recipe = RunFolder.of(run.recipe).recipe
-    return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
+    return pvg_command(
+        "play", RunFolder.of(run.recipe).root, f"name={run.recipe.name}-again", launcher=launcher_for(num_processes)
+    )
 
 
 def _write_plots(run: RunData, plots: Iterable[Callable[[RunData], Plot | None]], folder: Path) -> dict[str, Image]:

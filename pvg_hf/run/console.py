@@ -1,6 +1,7 @@
 """Terminal and log output of a game: logging, progress bars, and the scripts' argument parser."""
 
 import argparse
+import inspect
 import logging
 import os
 import re
@@ -118,8 +119,12 @@ def _is_worth_reading(record: logging.LogRecord) -> bool:
 class ScriptParser(argparse.ArgumentParser):
     """Argument parser that reads settings of a recipe in any place, and whose errors explain how they are written."""
 
-    def __init__(self, description: str):
-        super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    def __init__(self, description: str | None, prog: str | None = None):
+        super().__init__(
+            prog=prog,
+            description=inspect.cleandoc(description or ""),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
 
     def parse_intermixed_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """

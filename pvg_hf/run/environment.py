@@ -102,16 +102,27 @@ def launcher_for(num_processes: int) -> str:
 
 def script_line(*words: str, without: Iterable[str] = ()) -> str:
     """
-    The script that this process runs with its arguments, quoted for a shell; `scripts/run_rounds.py RECIPE` if it runs none.
+    What follows the launcher: the script or module that this process runs with its arguments, quoted for a shell.
 
-    Arguments in `without` are left out, and `words` are added.
+    What only looks at a game (`pvg status`, `pvg plan`) stands for the command that plays it.
     """
-    is_script = Path(sys.argv[0]).resolve().parent.name == "scripts"
-    before = sys.argv if is_script else ["scripts/run_rounds.py", "RECIPE"]
+    program, *arguments = sys.argv
+    if Path(program).resolve().parent.name == "scripts":
+        before = sys.argv
+    else:  # the command `pvg`, or a program of the user's
+        is_pvg = Path(program).name == "pvg" or Path(program).parts[-2:] == ("pvg_hf", "__main__.py")
+        command, *others = arguments if is_pvg and arguments else ["play", "RECIPE"]
+        before = ["-m", "pvg_hf", "play" if command in ("status", "plan", "pilot") else command, *others]
     dropped = frozenset(without)
     return shlex.join([*(word for word in before if word not in dropped), *words])
 
 
+def full_command(launcher: str, line: str) -> str:
+    """Join a launcher and a [`script_line`]; `python -m pvg_hf` is written as `pvg`."""
+    command, module = f"{launcher} {line}", "python -m pvg_hf"
+    return f"pvg{command.removeprefix(module)}" if command.startswith(module) else command
+
+
 def command_line() -> str:
-    """The command that started this process: the launcher and the [`script_line`]."""
-    return f"{launcher()} {script_line()}"
+    """The command that started this process."""
+    return full_command(launcher(), script_line())

@@ -13,6 +13,8 @@ from accelerate import PartialState
 from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.core.disk_names import CALIBRATION
+from pvg_hf.core.score_calibration import COMPLETENESS, ScoreCalibration
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.core.templates import message_text
 from pvg_hf.models.hardware import moved
@@ -50,6 +52,8 @@ class VerifierScorer:
         use_cache (`bool`, defaults to `False`):
             Whether to remember the score of every text. The last bits of a score depend on the batch in which it was
             computed, so a phase that must resume to the same bytes leaves this off.
+        calibration ([`~pvg_hf.core.score_calibration.ScoreCalibration`], *optional*):
+            Thresholds and probabilities, which `from_pretrained` finds beside the weights.
 
     Example:
 
@@ -69,6 +73,7 @@ class VerifierScorer:
         tokens_per_batch: int | None = None,
         shares_beginnings: bool = True,
         use_cache: bool = False,
+        calibration: ScoreCalibration | None = None,
     ):
         if model.config.num_labels != 1:
             raise ValueError(f"A verifier has one logit; this model has `num_labels={model.config.num_labels}`.")
@@ -77,6 +82,7 @@ class VerifierScorer:
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.verifier_input = verifier_input
+        self.calibration = calibration
         self.num_cut = 0  # number of inputs truncated so far
         self._budget = TokenBudget(tokens_per_batch or choose_tokens(model.config, model.device, model.dtype))
         self._reader = Reader(self.model, self._budget, shares_beginnings=shares_beginnings)
@@ -110,6 +116,7 @@ class VerifierScorer:
 
         model, tokenizer = load_verifier(folder)
         model = moved(model, device or PartialState().device)
+        kwargs.setdefault("calibration", ScoreCalibration.load(folder))
         return cls(model, tokenizer, VerifierInput.load(Path(folder)), **kwargs)
 
     @spending(SCORING)
@@ -138,6 +145,52 @@ class VerifierScorer:
         }
         known |= zip(unseen, self._read(list(unseen.values())), strict=True)
         return [known[key] for key in keys]
+
+    def threshold(self, completeness: float = COMPLETENESS) -> float:
+        """
+        Return the score above which this share of correct solutions lies, on the solutions of the calibration.
+
+        Raises:
+            ValueError: for a share outside (0, 1), or a verifier without a calibration.
+        """
+        return self._calibrated().threshold_at(completeness)
+
+    def accepts(self, problems: list[str], solutions: list[str], *, completeness: float = COMPLETENESS) -> list[bool]:
+        """Return whether each solution scores above the [`threshold`]; arguments and errors as for a call."""
+        threshold = self.threshold(completeness)
+        return [score > threshold for score in self(problems, solutions)]
+
+    def probability(self, problems: list[str], solutions: list[str]) -> list[float]:
+        """
+        Return the probability that each solution is correct, in (0, 1), as far as it is like those of the calibration.
+
+        Raises:
+            ValueError: as for a call, or for a verifier without a calibration.
+        """
+        calibration = self._calibrated()
+        return [calibration.probability_of(score) for score in self(problems, solutions)]
+
+    def choose(self, problem: str, solutions: list[str]) -> int:
+        """
+        Return the index of the solution with the highest score; of equal ones, the first.
+
+        Where final answers can be compared, a vote among them is often right more often: docs/verifier-trainer.md says when.
+
+        Raises:
+            ValueError: as for a call, or without a solution.
+        """
+        if not solutions:
+            raise ValueError("There is no solution to choose from.")
+        scores = self([problem] * len(solutions), solutions)
+        return max(range(len(scores)), key=lambda index: (scores[index], -index))
+
+    def _calibrated(self) -> ScoreCalibration:
+        if self.calibration is None:
+            raise ValueError(
+                f"This verifier has no calibration (`{CALIBRATION}` beside its weights, with quantiles), so that its scores have no "
+                "threshold or probability. Make one from solutions with known correctness: `pvg calibrate VERIFIER labelled.jsonl`."
+            )
+        return self.calibration
 
     def as_reward_func(self, *, problem_column: str = "problem") -> Callable[..., list[float]]:
         """

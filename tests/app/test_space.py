@@ -2,7 +2,6 @@
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from pvg_hf.app.space import build_space, describe_public_space
+from pvg_hf.cli.main import main
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.figure import Figure
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
@@ -108,12 +108,8 @@ runpy.run_path("app.py")
     ]
 
 
-def test_the_script_writes_the_folder(run_copy, repository, tmp_path, monkeypatch):
-    script = str(repository / "scripts" / "push_space.py")
-    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space")])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == 0
+def test_the_command_writes_the_folder(run_copy, tmp_path):
+    assert main(["space", str(run_copy), "--output", str(tmp_path / "space")]) == 0
     assert "main(['runs/small'])" in (tmp_path / "space" / "app.py").read_text()
 
 

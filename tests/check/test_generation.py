@@ -34,7 +34,7 @@ def test_own_solutions_need_memory_that_is_released(generation, number, recipe_o
 def test_vllm_in_the_same_process_needs_a_process_for_each_phase(values):
     recipe = load_recipe(values, ["prover.generation=vllm_colocate"])
     phases = schedule(recipe)
-    with pytest.raises(ValueError, match=r"`python scripts/run_phases.py RECIPE`"):
+    with pytest.raises(ValueError, match=r"`pvg play RECIPE --launcher 'accelerate launch'`"):
         pending_phases(recipe, phases)
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 
@@ -43,7 +43,7 @@ def test_deepspeed_needs_a_process_for_each_phase(values, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
     recipe = load_recipe(values)
     phases = schedule(recipe)
-    with pytest.raises(ValueError, match=r"DeepSpeed.*`python scripts/run_phases.py RECIPE`"):
+    with pytest.raises(ValueError, match=r"DeepSpeed.*`pvg play RECIPE --launcher 'accelerate launch'`"):
         pending_phases(recipe, phases)
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pvg_hf.config.load import parse_override
-from pvg_hf.core.commands import delete_command, play_command, script_command
+from pvg_hf.core.commands import delete_command, play_command, pvg_command
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,13 @@ from pvg_hf.core.commands import delete_command, play_command, script_command
 def test_a_command_names_the_run_wherever_it_is(place):
     run = Path(place, "mine")
     words = shlex.split(play_command(run, "prover.lora={r: 8}", launcher="accelerate launch"))
-    assert words[:4] == ["accelerate", "launch", "scripts/run_rounds.py", str(run / "recipe.yaml")]
+    assert words[:6] == ["accelerate", "launch", "-m", "pvg_hf", "play", str(run)]
     assert words[-1] == "prover.lora={r: 8}"
     # `output_dir` is YAML, and by default `runs`.
-    settings = [parse_override(word) for word in words[4:-1]]
+    settings = [parse_override(word) for word in words[6:-1]]
     assert settings == ([] if place == "runs" else [{"output_dir": place}])
     assert shlex.split(delete_command(run)) == ["rm", "-r", str(run)]
-    assert shlex.split(script_command("push_run", run)) == ["python", "scripts/push_run.py", str(run)]
+    assert shlex.split(pvg_command("push", run)) == ["pvg", "push", str(run)]
 
 
 def _texts(path: Path) -> list[str]:

@@ -18,12 +18,15 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 
 from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
+from pvg_hf.experimental.messages.recipe import load_message_recipe
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -300,6 +303,18 @@ def test_examples_of_the_message_game_page_run(folder):
     assert (folder / "message-game/prover/config.json").exists()
 
 
+def test_examples_of_the_choosing_page_run(folder, runs):
+    verifier = folder / "my-verifier"
+    shutil.copytree(
+        folder / "runs/quickstart/verifier/round-001", verifier, ignore=shutil.ignore_patterns("digests.json")
+    )
+    ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [-1.0] * 201, [-2.0] * 201, 400, 100).save(verifier)
+    names = _run("choosing.md")
+    assert names["best"] in (0, 1)
+    assert 0 < names["probabilities"][0] < 1
+    assert names["accepted"] == [names["scorer"](["How many?"], ["#### 3"])[0] > -1]
+
+
 def test_examples_of_the_noise_page_run(folder):
     names = _run("noise.md")
     assert names["outcome"].truth is True
@@ -317,16 +332,30 @@ def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_name_existing_scripts_and_recipes(page):
-    """Scripts and recipes exist, the script knows the options, and the recipe takes the overrides."""
-    commands = [line for text in _shell_blocks(page) for line in text.splitlines() if "scripts/run_rounds.py" in line]
-    for command in commands:
-        words = shlex.split(command, comments=True)
-        recipe, *rest = words[words.index("scripts/run_rounds.py") + 1 :]
-        options = [word for word in rest if word.startswith("--")]
-        assert set(options) <= {"--plan", "--for", "--pilot", "--status", "--phase", "--round"}
-        if Path(recipe).stem != "mine":
-            load_recipe(DOCS.parent / recipe, [word for word in rest if "=" in word])
+def test_commands_name_existing_recipes(page):
+    """The command knows the options, and the recipe exists and takes the overrides."""
+    known = {
+        "--plan",
+        "--for",
+        "--pilot",
+        "--status",
+        "--phase",
+        "--round",
+        "--launcher",
+        "--workers",
+        "--config_file",
+    }
+    for line in (line for text in _shell_blocks(page) for line in text.splitlines()):
+        found = re.search(
+            r"(?:\bpvg (?:play|plan|pilot|status|sweep|attack)|scripts/run_rounds\.py) (?!--help)(.*)", line
+        )
+        if found is None:
+            continue
+        recipe, *rest = shlex.split(found[1], comments=True)
+        assert {word for word in rest if word.startswith("--")} <= known, line
+        if Path(recipe).stem not in ("mine", "counting") and not recipe.startswith("runs/"):
+            load = load_message_recipe if "messages/" in recipe else load_recipe
+            load(find_recipe(recipe), [word for word in rest if "=" in word and not word.startswith("-")])
 
 
 def _shell_blocks(page: Path) -> list[str]:

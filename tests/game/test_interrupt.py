@@ -50,8 +50,7 @@ def interrupted(tmp_path, make_recipe, reference, repository):
         folder = copy_until(reference, tmp_path, f"round-000/{phase}")
         recipe, log = tmp_path / "recipe.yaml", tmp_path / "log.txt"
         recipe.write_text(json.dumps(make_recipe(tmp_path)))
-        script = str(repository / "scripts" / "run_rounds.py")
-        order = {"script": script, "arguments": [str(recipe)], "signal": number, "moment": moment}
+        order = {"arguments": ["play", str(recipe)], "signal": number, "moment": moment}
         status = play_in_process(order, log)
         unfinished = [path.name for path in folder.root.glob("*/.round-000.partial")]
         play(load_recipe(recipe), phase=phase, round_index=0)
@@ -112,13 +111,12 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
     folder = copy_until(reference, tmp_path, "round-000/prover")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(json.dumps(make_recipe(tmp_path)))
-    script = str(repository / "scripts" / "run_rounds.py")
     pattern = r"prover/\.round-000\.partial/checkpoints/checkpoint-2/trainer_state"
     moment = {"event": "open", "pattern": pattern}
-    order = {"script": script, "arguments": [str(recipe)], "signal": number, "to": to, "moment": moment}
+    order = {"arguments": ["play", str(recipe)], "signal": number, "to": to, "moment": moment}
     status, said = launch(order, tmp_path / "order.json")
     assert status == -getattr(signal, number)
-    assert f"Continue with the same command: accelerate launch --cpu --num_processes 1 {script} {recipe}" in said
+    assert f"Continue with the same command: accelerate launch --cpu --num_processes 1 -m pvg_hf play {recipe}" in said
     assert (said.count("`accelerate launch` ends immediately") == 1) == (to == "group")
     play(load_recipe(recipe), phase="prover", round_index=0)
     check_same_so_far(folder, reference)

@@ -1,4 +1,4 @@
-"""The scripts other than `run_rounds.py`, run as commands."""
+"""Commands on a finished game, and the script that answers problems."""
 
 import json
 import os
@@ -9,23 +9,24 @@ import sys
 import pytest
 from transformers import AutoModelForCausalLM
 
+from pvg_hf.cli.main import main
 from pvg_hf.data.pool import load_pool
 from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import bytes_of, copy_until
 
 
-def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(repository / "scripts" / script), *arguments]
+def _run(*words: str, cwd=None) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pvg_hf", *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500)
 
 
 @pytest.mark.game
-def test_export_writes_weights_that_load_by_themselves(reference, repository, tmp_path):
+def test_export_writes_weights_that_load_by_themselves(reference, tmp_path):
     output = tmp_path / "exported"
-    done = _run(repository, "export_player.py", str(reference.root), "--output", str(output), "--dtype", "float32")
+    done = _run("export", str(reference.root), "--output", str(output), "--dtype", "float32")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"{reference.prover(1)} -> {output}"
+    assert done.stdout.strip() == str(output)
     assert AutoModelForCausalLM.from_pretrained(output).num_parameters() > 0
 
 
@@ -36,40 +37,24 @@ def test_export_writes_weights_that_load_by_themselves(reference, repository, tm
         (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`; it has ['best-helpful', 'last']."),
     ],
 )
-def test_untrained_players_cannot_be_exported(
-    arguments, message, reference, repository, tmp_path, monkeypatch, capsys
-):
-    script = str(repository / "scripts" / "export_player.py")
-    monkeypatch.setattr(sys, "argv", [script, str(reference.root), "--output", str(tmp_path / "out"), *arguments])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == 2
+def test_untrained_players_cannot_be_exported(arguments, message, reference, tmp_path, capsys):
+    assert main(["export", str(reference.root), "--output", str(tmp_path / "out"), *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_in_one_line(reference, repository, monkeypatch, capsys):
-    script = str(repository / "scripts" / "export_player.py")
-    monkeypatch.setattr(sys, "argv", [script, str(reference.root), "--output", "/dev/null/out"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == 2
+def test_a_folder_that_cannot_be_made_is_an_error_in_one_line(reference, capsys):
+    assert main(["export", str(reference.root), "--output", "/dev/null/out"]) == 2
     assert capsys.readouterr().err.startswith("error: [Errno 20] Not a directory: '/dev/null/out")
 
 
-def test_evaluations_are_listed_without_a_run(repository, monkeypatch, capsys):
-    script = str(repository / "scripts" / "evaluate_run.py")
-    monkeypatch.setattr(sys, "argv", [script, "--list"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == 0
+def test_evaluations_are_listed_without_a_run(capsys):
+    assert main(["evaluate", "--list"]) == 0
     assert "best_of_n.num_samples=256" in capsys.readouterr().out
-
-    monkeypatch.setattr(sys, "argv", [script])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
+        main(["evaluate"])
     assert ended.value.code == 2
-    assert "a run's folder is required" in capsys.readouterr().err
+    assert "a run is required" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("threshold", "status"), [("0", 0), ("1", 1)], ids=["given", "withheld"])
@@ -92,12 +77,12 @@ def test_players_are_found_by_their_paths(reference):
 
 @pytest.mark.game
 @pytest.mark.nightly
-def test_a_game_phase_by_phase_is_the_same_game(reference, repository, make_recipe, tmp_path):
+def test_a_game_phase_by_phase_is_the_same_game(reference, make_recipe, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_recipe(tmp_path)))
     copy_until(reference, tmp_path, "round-001/verifier")
-    done = _run(repository, "run_phases.py", str(recipe), "--launcher", sys.executable)
+    done = _run("play", str(recipe), "--launcher", sys.executable)
     assert done.returncode == 0, done.stderr[-2000:]
     assert bytes_of(RunFolder(tmp_path / "game")) == bytes_of(reference)
-    again = _run(repository, "run_phases.py", str(recipe), "--launcher", "false")
+    again = _run("play", str(recipe), "--launcher", "false")
     assert again.returncode == 0  # nothing is left to be played

@@ -19,7 +19,8 @@ from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import seal_phase
 from pvg_hf.run.resume import find_damage
 
-SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
+SCRIPT_LINE = "-m pvg_hf play recipe.yaml"
+COMMAND = "pvg play recipe.yaml"
 FILES = {
     "bootstrap": ["base.parquet", "test-helpful.parquet", "test-sneaky.parquet"],
     "verifier": [
@@ -91,7 +92,7 @@ def row(text: str, phase: str) -> list[str]:
 def test_a_run_that_was_never_begun(recipe):
     text = describe_status(recipe, SCRIPT_LINE)
     assert "does not exist" in text
-    assert text.endswith(f"  python {SCRIPT_LINE}")
+    assert text.endswith(f"  {COMMAND}")
 
 
 def test_an_empty_folder_lists_every_phase_as_pending(recipe, tmp_path):
@@ -199,7 +200,7 @@ def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):
     assert "9 of 9 phases, in 9.8 min" in text  # 9 x 65 s
     assert "All phases are finished." in text
     assert "Problem" not in text
-    assert text.endswith(f"  python {SCRIPT_LINE} num_rounds=3")
+    assert text.endswith(f"  {COMMAND} num_rounds=3")
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
@@ -208,8 +209,8 @@ def test_a_run_that_is_being_played_is_not_to_be_continued(is_finished, recipe, 
     with locked(folder.root, is_main=True):
         text = describe_status(recipe, SCRIPT_LINE)
         assert f"played by process {os.getpid()} on {os.uname().nodename}" in " ".join(text.split())
-        assert SCRIPT_LINE not in text
-    assert SCRIPT_LINE in describe_status(recipe, SCRIPT_LINE)
+        assert COMMAND not in text
+    assert COMMAND in describe_status(recipe, SCRIPT_LINE)
 
 
 def test_the_command_starts_as_many_processes_as_before(recipe, folder):
@@ -237,7 +238,7 @@ def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
     assert "base.parquet is missing." in status.text
     assert f"Delete the folder {folder.pool(-1)}" in status.text
     text = describe_status(recipe, SCRIPT_LINE)
-    assert f"`rm -r {folder.pool(-1)} && python scripts/run_rounds.py {folder.recipe}" in text  # not broken
+    assert f"`rm -r {folder.pool(-1)} && pvg play {folder.root}" in text  # not broken
     assert row(text, "bootstrap")[1] == "damaged"
     assert "Next is bootstrap." in text
 

@@ -41,7 +41,7 @@ def test_a_failing_hub_is_an_alert_and_does_not_change_the_game(hub, client, rec
     (alert,) = _alerts(folder)
     assert alert["round"] == 0
     assert "401" in alert["message"]
-    assert f"python scripts/push_run.py {folder.root}" in alert["message"]
+    assert f"pvg push {folder.root}" in alert["message"]
     assert "could not be published" in said
     assert "could not be published" in folder.report.read_text()
     assert hub.repos == {}

@@ -10,8 +10,7 @@ from tests.support.stored_repos import Blob, Repo
 
 
 def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference, repository):
-    script = str(repository / "scripts" / "push_space.py")
-    status, said, told = client("run_script", script, str(reference.root), f"{OWNER}/app")
+    status, said, told = client("run_command", "space", str(reference.root), f"{OWNER}/app")
     assert (status, told.count("error")) == (0, 0)
     assert said.strip().endswith(f"spaces/{OWNER}/app")
     space = hub.repo("app")
@@ -22,9 +21,8 @@ def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference
 
 
 def test_a_public_space_is_warned_of(hub, client, reference, repository):
-    script = str(repository / "scripts" / "push_space.py")
     options = ["--public", "--study", "--study-participants", "30"]
-    status, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app", *options)
+    status, _, told = client("run_command", "space", str(reference.root), f"{OWNER}/app", *options)
     assert status == 0
     assert "Warning: a public Space" in told
     assert not hub.repo("app").is_private
@@ -37,8 +35,9 @@ def test_no_space_is_made_for_a_folder_that_is_not_a_run(run, hub, client, repos
         hub.repos["dataset", f"{run}-solutions"] = Repo(is_private=True)
         hub.repos["dataset", f"{run}-solutions"].commit({})
     before = set(hub.repos)
-    script = str(repository / "scripts" / "push_space.py")
-    status, said, told = client("run_script", script, run.replace("FOLDER", str(tmp_path)), f"{OWNER}/app", "--public")
+    status, said, told = client(
+        "run_command", "space", run.replace("FOLDER", str(tmp_path)), f"{OWNER}/app", "--public"
+    )
     assert (status, said) == (2, "")
     *_, line = told.strip().splitlines()
     assert run.removeprefix("FOLDER") in line
@@ -48,8 +47,7 @@ def test_no_space_is_made_for_a_folder_that_is_not_a_run(run, hub, client, repos
 
 def test_no_space_is_made_for_a_damaged_run(hub, client, repository, tmp_path):
     (tmp_path / "recipe.yaml").write_text("prover: {bet: 1}")
-    script = str(repository / "scripts" / "push_space.py")
-    status, _, told = client("run_script", script, str(tmp_path), f"{OWNER}/app")
+    status, _, told = client("run_command", "space", str(tmp_path), f"{OWNER}/app")
     assert (status, hub.requests) == (2, [])
     assert "Unknown key `bet`" in told
 
@@ -58,8 +56,7 @@ def test_a_damaged_pool_is_refused_before_the_warning_of_a_public_space(hub, cli
     run = shutil.copytree(reference.root, tmp_path / "game")
     with (run / "pool" / "round-000" / "helpful.parquet").open("r+b") as file:
         file.truncate(100)
-    script = str(repository / "scripts" / "push_space.py")
-    status, _, told = client("run_script", script, str(run), f"{OWNER}/app", "--public")
+    status, _, told = client("run_command", "space", str(run), f"{OWNER}/app", "--public")
     assert (status, hub.requests) == (2, [])
     assert "helpful.parquet is damaged" in told
     assert "public Space" not in told
@@ -73,15 +70,13 @@ def test_a_space_of_a_private_run_needs_a_token(published, client):
 
 
 def test_a_space_is_pushed_without_warnings_of_the_client(hub, client, reference, repository):
-    script = str(repository / "scripts" / "push_space.py")
-    _, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app")
+    _, _, told = client("run_command", "space", str(reference.root), f"{OWNER}/app")
     assert told == ""
 
 
 def test_a_space_that_the_token_may_not_write_is_an_error(hub, client, reference, repository):
     hub.tokens = {"another"}
-    script = str(repository / "scripts" / "push_space.py")
-    status, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app")
+    status, _, told = client("run_command", "space", str(reference.root), f"{OWNER}/app")
     assert status == 2
     assert told.startswith("error: ")
     assert "401" in told

@@ -1,6 +1,7 @@
 """Every shipped recipe has no mistakes and plays."""
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, programs, untrained_qwen):
-    assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
+    name = path.relative_to(FOLDER).with_suffix("").as_posix()
+    assert re.search(rf"recipes/{name}\.yaml|\bpvg \w+ {name}(?![\w-])", path.read_text().splitlines()[0])
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     if recipe.task.name == "gsm8k":
@@ -120,9 +122,9 @@ def test_a_recipe_plays_what_the_experiments_support(path):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_script(path):
+def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_command(path):
     needs_processes = load_recipe(path).prover.generation == "vllm_colocate"
-    assert ("scripts/run_phases.py" in path.read_text().splitlines()[0]) == needs_processes
+    assert ("--launcher" in path.read_text().splitlines()[0]) == needs_processes
 
 
 def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(untrained_qwen, repository, tmp_path):
@@ -152,7 +154,7 @@ def test_the_checkers_of_one_rate_are_planned_with_every_seed(repository, tmp_pa
 )
 def test_every_cell_of_a_sweep_has_no_mistakes(path, tmp_path):
     recipe = load_recipe(path, [f"output_dir={tmp_path}", "sweep.seeds=[0]"])
-    assert "scripts/sweep_noise.py" in path.read_text().splitlines()[0]
+    assert "pvg sweep" in path.read_text().splitlines()[0]
     assert f"To play  {len(list_cells(recipe))} cells" in describe_sweep(recipe, num_workers=2)
 
 

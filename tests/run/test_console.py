@@ -3,7 +3,6 @@
 import io
 import logging
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -12,8 +11,16 @@ from importlib.util import find_spec
 import pytest
 
 from pvg_hf import load_recipe
+from pvg_hf.cli.main import main
 from pvg_hf.run.console import ScriptParser, _make_handler, shows_progress
-from pvg_hf.run.environment import has_default_threads, is_by_accelerate, launcher, launcher_for, script_line
+from pvg_hf.run.environment import (
+    full_command,
+    has_default_threads,
+    is_by_accelerate,
+    launcher,
+    launcher_for,
+    script_line,
+)
 
 
 class Terminal(io.StringIO):
@@ -88,8 +95,11 @@ def test_progress_bars_are_for_terminals(monkeypatch, stream, wanted, shown):
 
 
 def test_script_line_is_quoted_and_leaves_out_options(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["scripts/run_rounds.py", "a.yaml", "prover.lora={r: 8}", "--status"])
-    assert script_line(without=["--status"]) == "scripts/run_rounds.py a.yaml 'prover.lora={r: 8}'"
+    monkeypatch.setattr(sys, "argv", ["/bin/pvg", "status", "a.yaml", "prover.lora={r: 8}"])
+    assert script_line() == "-m pvg_hf play a.yaml 'prover.lora={r: 8}'"
+    assert full_command("python", script_line()) == "pvg play a.yaml 'prover.lora={r: 8}'"
+    monkeypatch.setattr(sys, "argv", ["scripts/run_rounds.py", "a.yaml", "--status"])
+    assert script_line(without=["--status"]) == "scripts/run_rounds.py a.yaml"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +270,7 @@ def test_settings_are_read_in_any_place(words):
         (["QUICKSTART", "--plan", "--for", "rtx4091"], "Unknown card `rtx4091`. Known are"),
         (["QUICKSTART", "prover.bta=1"], "Unknown key `bta` in section `prover`. Did you mean `beta`?"),
         (["QUICKSTART", "0.1"], "'0.1'; write `section.key=value`"),
-        (["nowhere.yaml"], "Cannot read the recipe nowhere.yaml"),
+        (["nowhere.yaml"], "There is no recipe `nowhere.yaml`"),
         (["QUICKSTART", "--phase", "provr"], "no phase `provr`. Did you mean `prover`?"),
         (["QUICKSTART", "--phase", "prover"], "name the round too"),
         (["QUICKSTART", "--phase", "bootstrap", "--round", "0"], "name no round, `--phase bootstrap`"),
@@ -276,15 +286,15 @@ def test_mistakes_of_a_command_end_with_a_hint(arguments, hint, run_rounds, repo
 
 @pytest.fixture
 def run_rounds(repository, tmp_path, monkeypatch, capsys):
-    """Run the script, which must end with status 2, and return its messages."""
+    """Run `pvg play`, which must end with status 2, and return its messages."""
 
     def run(*arguments: str) -> str:
-        script = str(repository / "scripts" / "run_rounds.py")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", [script, *arguments])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(script, run_name="__main__")
-        assert ended.value.code == 2
+        try:
+            status = main(["play", *arguments])
+        except SystemExit as ended:
+            status = ended.code
+        assert status == 2
         assert not any(tmp_path.iterdir())
         return capsys.readouterr().err
 

@@ -10,6 +10,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.check.plan import describe_plan
+from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.files import write_json
@@ -98,11 +99,11 @@ def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, r
         play(load_recipe(game(**strict)), phase="verifier", round_index=1)
     delete, again = map(shlex.split, re.search("`(rm .*?)`", str(caught.value))[1].split(" && "))
     assert delete == ["rm", "-r", str(begun)]
-    assert again[:3] == ["python", "scripts/run_rounds.py", str(folder.recipe)]
+    assert again[:3] == ["pvg", "play", str(folder.root)]
     assert again[-1] == "rounds.1.verifier.max_steps=16"
     shutil.rmtree(begun)
     looser = "rounds.1.watchdogs.min_pair_accuracy=0"
-    play(load_recipe(again[2], [*again[3:], looser]), phase="verifier", round_index=1)
+    play(load_recipe(find_recipe(again[2]), [*again[3:], looser]), phase="verifier", round_index=1)
     assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 16
 
 
@@ -310,9 +311,7 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
 def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/prover")
     truncate(folder.verifier(0) / "config.json")
-    with pytest.raises(
-        ValueError, match=f"`rm -r {folder.verifier(0)} && python scripts/run_rounds.py {folder.recipe} "
-    ):
+    with pytest.raises(ValueError, match=f"`rm -r {folder.verifier(0)} && pvg play {folder.root} "):
         resume(load_recipe(game()))
     shutil.rmtree(folder.verifier(0))
     play(load_recipe(game()), phase="verifier", round_index=0)

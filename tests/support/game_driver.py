@@ -32,9 +32,9 @@ def main(order: dict) -> None:
     if "max_file_size" in order:
         limits = (order["max_file_size"], resource.RLIM_INFINITY)
         at_moment(order["moment"], lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
-    if "script" in order:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the script takes all cores that it may
-        run_script(order["script"], order["arguments"])
+    if "arguments" in order:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the command takes all cores that it may
+        run_command(order["arguments"])
     if "attacked" in order:
         attack(order)
         return
@@ -124,11 +124,11 @@ def attack(order: dict) -> None:
     run_attacks([verifier], AttackSettings(**order["settings"]), Path(order["root"]), num_workers=1)
 
 
-def run_script(script: str, arguments: list[str]) -> None:
-    import runpy
+def run_command(words: list[str]) -> None:
+    from pvg_hf.cli.main import main as run
 
-    sys.argv = [script, *arguments]
-    runpy.run_path(script, run_name="__main__")
+    sys.argv = ["pvg", *words]
+    sys.exit(run(words))
 
 
 if __name__ == "__main__":

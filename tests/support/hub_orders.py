@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import re
-import runpy
 import signal
 import sys
 import time
@@ -182,25 +181,23 @@ def model_index(repo: str, revision: str) -> list[tuple[str, float]]:
     return [(result.metric_name, result.metric_value) for result in results]
 
 
-def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
-    """Returns the exit status and what the script wrote on both outputs."""
+def run_command(*words: str) -> tuple[int, str, str]:
+    """Returns the exit status of `pvg`, and what it wrote on both outputs."""
+    from pvg_hf.cli.main import main
+
     out, err = io.StringIO(), io.StringIO()
-    before = sys.argv
-    sys.argv = [script, *arguments]
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            runpy.run_path(script, run_name="__main__")
-    except SystemExit as end:
-        return end.code, out.getvalue(), err.getvalue()
-    finally:
-        sys.argv = before
-    raise AssertionError(f"{script} ended without an exit status")
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = main(words)
+        except SystemExit as end:
+            status = end.code
+    return status, out.getvalue(), err.getvalue()
 
 
-def run_script_without_token(script: str, *arguments: str) -> tuple[int, str, str]:
+def run_command_without_token(*words: str) -> tuple[int, str, str]:
     token = os.environ.pop("HF_TOKEN")
     try:
-        return run_script(script, *arguments)
+        return run_command(*words)
     finally:
         os.environ["HF_TOKEN"] = token
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pvg_hf.config.trust import read_origin
-from pvg_hf.core.commands import play_command, script_command
+from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.integrity import find_damaged, read_json
 from pvg_hf.core.roles import Role
@@ -256,7 +256,7 @@ def _check_players(folder: RunFolder, round_index: int) -> None:
     there = publishable_rounds(folder.root)
     if round_index not in there:
         origin = read_origin(folder.root)
-        pull = origin and script_command("pull_round", origin, str(round_index))
+        pull = origin and pvg_command("pull", origin, str(round_index))
         advice = f" Only the last round's are fetched: get this one by `{pull}` and name the folder that it makes."
         raise ValueError(
             f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}."

@@ -11,7 +11,7 @@ from pvg_hf.config import fields as f
 from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml, refuse
 from pvg_hf.config.noise_section import RateSchedule, Resample, check_rates
 from pvg_hf.config.sections import Tracker
-from pvg_hf.core.commands import script_command
+from pvg_hf.core.commands import pvg_command
 
 PlayerKind = Literal["mlp", "transformer", "checking"]
 MessageForm = Literal["continuous", "discrete"]
@@ -248,7 +248,7 @@ class JudgingConfig:
 
 @f.section
 class EquilibriumConfig:
-    """Settings that `scripts/sweep_equilibrium.py` varies; a single game ignores this section."""
+    """Settings that `pvg sweep` varies; a single game ignores this section."""
 
     levels: Annotated[list[Annotated[float, Field(ge=0, lt=SYMMETRIC_LIMIT)]], Field(min_length=1)] = Field(
         default_factory=lambda: [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45],
@@ -314,7 +314,7 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
     if "task" in values:
         raise RecipeError(
             "This recipe has a `task`, so that it is not one of a message game: play it by "
-            f"`{script_command('run_rounds', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
+            f"`{pvg_command('play', 'RECIPE' if isinstance(source, Mapping) else source, *overrides)}`."
         )
     refuse(list_mistakes_of(values, MessageRecipe))
     return MESSAGE_ADAPTER.validate_python(values)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pvg_hf.core.commands import script_command
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.core.integrity import read_json, read_json_lines
@@ -74,9 +74,7 @@ def read_message_run(root: Path) -> tuple[MessageRecipe, dict[str, MessageJudgem
     """
     folder = MessageRunFolder(root)
     if not folder.judgement.exists():
-        raise ValueError(
-            f"{root} holds no judged message game. Play it by `{script_command('run_messages', folder.recipe)}`."
-        )
+        raise ValueError(f"{root} holds no judged message game. Play it by `{pvg_command('play', folder.recipe)}`.")
     recipe, found = load_message_recipe(folder.recipe), read_json(folder.judgement)
     games = [source for source in folder.sources(recipe) if source in found]
     return recipe, {source: MessageJudgement.from_dict(found[source]) for source in games}

@@ -13,7 +13,7 @@ RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_opens_with_its_command_and_is_read(path):
-    assert f"scripts/run_messages.py recipes/messages/{path.name}" in path.read_text().splitlines()[0]
+    assert f"pvg play messages/{path.stem}" in path.read_text().splitlines()[0]
     recipe = load_message_recipe(path)
     assert recipe.name == path.stem
     assert load_message_recipe(recipe.to_dict()) == recipe
@@ -35,7 +35,7 @@ def test_a_recipe_opens_with_its_command_and_is_read(path):
         ({"noise": {"schedule": {"kind": "linear", "length": 3, "over": "steps"}}}, "over: rounds"),
         ({"training": {"prover_steps": 0}}, "training.prover_steps"),
         ({"report_to": ["tensorbord"]}, "report_to.*'tensorboard'"),
-        ({"task": "arithmetic"}, "scripts/run_rounds.py"),
+        ({"task": "arithmetic"}, "pvg play"),
     ],
     ids=lambda value: "",
 )

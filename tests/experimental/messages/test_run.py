@@ -108,7 +108,7 @@ def test_players_must_fit_the_world(values):
 def test_the_script(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small"}))
-    command = [sys.executable, "scripts/run_messages.py", str(path), "training.num_rounds=1"]
+    command = [sys.executable, "-m", "pvg_hf", "play", str(path), "training.num_rounds=1"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Accuracy prover" in done.stdout
@@ -124,7 +124,7 @@ def test_two_processes_play_and_resume(tmp_path, prover_steps):
     values = {**SMALL, "training": training, "output_dir": str(tmp_path), "name": "small", "save_steps": 4}
     path.write_text(yaml.safe_dump(values))
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
-    command = [*launch, "scripts/run_messages.py", str(path)]
+    command = [*launch, "-m", "pvg_hf", "play", str(path)]
     for _ in range(2):  # the second time, everything is finished
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr

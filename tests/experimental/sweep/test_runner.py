@@ -80,7 +80,7 @@ def test_raw_results_are_json_and_the_plots_are_vectors_and_png(swept):
 def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository, tmp_path):
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
-    script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}
+    script = {"arguments": ["sweep", str(recipe), "--workers", "1"]}
     moment = {"event": "os.rename", "pattern": r"cells/seed-0-level-0.2-\w+\.json'", "count": 1}
     code = play_in_process({**script, "signal": "SIGKILL", "moment": moment}, log)
     assert code == -signal.SIGKILL, log.read_text()
@@ -104,7 +104,7 @@ def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository
     folder.run(forward.name).write_recipe(replace(played, verifier=replace(played.verifier, max_steps=9)))
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
-    script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}
+    script = {"arguments": ["sweep", str(recipe), "--workers", "1"]}
     assert play_in_process(script, log) == 2, log.read_text()
     assert "1 of 3 jobs have no result:\n- seed 0, level 0.2, forward: " in log.read_text()
     assert "verifier.max_steps" in log.read_text()
@@ -118,7 +118,7 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
     done = subprocess.run(
-        [sys.executable, str(repository / "scripts" / "sweep_noise.py"), str(recipe), "--workers", "2"],
+        [sys.executable, "-m", "pvg_hf", "sweep", str(recipe), "--workers", "2"],
         capture_output=True,
         text=True,
         timeout=500,

@@ -1,0 +1,127 @@
+"""`pvg report`, `show` and `compare`: what a run has found."""
+
+import inspect
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pvg_hf.cli.sources import find_local_folder, find_run
+from pvg_hf.evaluation.catalogue import heading_of
+from pvg_hf.game.cli import report_error, run_command
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+
+if TYPE_CHECKING:
+    from pvg_hf.run.read import RoundData, RunData
+
+
+def report(words: Sequence[str]) -> int:
+    """
+    Write the report of a run again, and print what it says first.
+
+        pvg report quickstart
+
+    A game writes it after each phase.
+    """
+    parser = ScriptParser(report.__doc__, "pvg report")
+    parser.add_argument("run", help="folder of a run, or its name in `runs`")
+    options = parser.parse_args(words)
+
+    def work() -> str:
+        folder = find_local_folder(options.run)
+        quiet_libraries()
+        from pvg_hf.report.page import write_report
+        from pvg_hf.report.statements import describe_progress, write_verdict
+        from pvg_hf.run.read import load_run
+
+        page = write_report(folder)
+        run = load_run(folder, solution_columns=())
+        lines = [describe_progress(run), *(f"{one.subject}: {one.text}" for one in write_verdict(run))]
+        return "\n".join([*lines, str(page)])
+
+    set_up_logging()
+    return run_command(work)
+
+
+def show(words: Sequence[str]) -> int:
+    """
+    Open the app on a run, to look at its solutions, its rounds and its verifiers, and to score texts of your own.
+
+        pvg show quickstart
+        pvg show org/run          # the last round of a published run
+
+    Only this machine can reach it, unless GRADIO_SERVER_NAME is set.
+    """
+    from pvg_hf.app.__main__ import open_app, run_parser, serve_options
+
+    parser = run_parser("pvg show", inspect.cleandoc(show.__doc__ or ""))
+    options = parser.parse_args(words)
+    try:
+        options.run = find_run(options.run)
+    except ValueError as err:
+        return report_error(err)
+    return open_app(parser, options, serve_options)
+
+
+def compare(words: Sequence[str]) -> int:
+    """
+    Compare two rounds, of one or of two runs, by their figures and their recipes.
+
+        pvg compare quickstart:0 quickstart:1
+        pvg compare runs/a runs/b
+
+    Differences are paired by problem where both sides have solved the same ones. Verifiers are compared at equal completeness.
+    """
+    parser = ScriptParser(compare.__doc__, "pvg compare")
+    for which in ("first", "second"):
+        parser.add_argument(which, metavar="RUN[:ROUND]", help=f"the {which} round (default: the last evaluated one)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args(words)
+
+    def work() -> str:
+        sides = [_read_side(text) for text in (options.first, options.second)]
+        from pvg_hf.evaluation.comparison import compare_rounds
+        from pvg_hf.run.read import load_run
+        from pvg_hf.run.resume import differences
+
+        runs = [load_run(folder) for folder, _ in sides]
+        names, rounds = zip(
+            *(_choose_round(run, index) for run, (_, index) in zip(runs, sides, strict=True)), strict=True
+        )
+        compared = compare_rounds(*rounds)
+        if options.json:
+            return json.dumps(
+                {one.name: {key: asdict(vars(one)[key]) for key in _SIDES} for one in compared}, indent=2
+            )
+        width = max(len(heading_of(one.name)) for one in compared)
+        lines = [f"{'':{width}}  {names[0]}  |  {names[1]}  |  difference"]
+        lines += [
+            f"{heading_of(one.name):{width}}  {one.ours:.3f}  |  {one.theirs:.3f}  |  {one.difference:+.3f}"
+            for one in compared
+        ]
+        changed = differences(*(asdict(run.recipe) for run in runs))
+        lines += [f"{key}: {ours}  |  {theirs}" for key, (ours, theirs) in changed.items()]
+        return "\n".join(lines)
+
+    set_up_logging()
+    return run_command(work)
+
+
+_SIDES = ("ours", "theirs", "difference")
+
+
+def _read_side(text: str) -> tuple[Path, int | None]:
+    run, colon, index = text.partition(":")
+    if colon and not index.isdecimal():
+        raise ValueError(f"`{text}` is no round of a run: write it as RUN:0.")
+    return find_local_folder(run), int(index) if colon else None
+
+
+def _choose_round(run: "RunData", round_index: int | None) -> "tuple[str, RoundData]":
+    known = {data.round_index: data for data in run.evaluated}
+    if not known or (round_index is not None and round_index not in known):
+        what = "no evaluated round" if round_index is None else f"no evaluated round {round_index}"
+        raise ValueError(f"The run `{run.recipe.name}` has {what}; it has {sorted(known) or 'none'}.")
+    index = max(known) if round_index is None else round_index
+    return f"{run.recipe.name}, round {index}", known[index]

@@ -1,0 +1,134 @@
+"""`pvg train`: a verifier on pairs, or a prover on problems, without a recipe or a game."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.cli.sources import check_new_folder, find_verifier
+from pvg_hf.core.extensions import suggest
+from pvg_hf.game.cli import run_command
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+
+
+def train(words: Sequence[str]) -> int:
+    """
+    Train a verifier on pairs, or a prover on problems, without a recipe or a game.
+
+        pvg train verifier pairs.jsonl --model HuggingFaceTB/SmolLM2-135M --output my-verifier max_steps=200 learning_rate=1e-5
+        pvg train prover gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --verifier my-verifier --output my-prover max_steps=100
+
+    Pairs have the texts `prompt`, `chosen` and `rejected`. Problems are those of a task: a built-in one, or MODULE:CLASS of your
+    own. Settings are arguments of NoisyRewardConfig or ProverGRPOConfig, most of which are TRL's. The adapter of --lora has rank 16.
+    """
+    parser = ScriptParser(train.__doc__, "pvg train")
+    parser.add_argument("player", choices=["verifier", "prover"])
+    parser.add_argument("data", help="a verifier's pairs: a .jsonl file or a dataset on the Hub; a prover's task")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="arguments of the trainer, e.g. max_steps=200"
+    )
+    parser.add_argument("--model", required=True, help="the weights to begin with: a folder, or a Hub id")
+    parser.add_argument("--output", type=Path, required=True, help="folder to create")
+    parser.add_argument("--eval", dest="eval_data", help="a verifier's pairs to evaluate on, like the training pairs")
+    parser.add_argument("--verifier", help="for a prover: the verifier that it has to convince")
+    parser.add_argument("--lora", action="store_true", help="train an adapter")
+    options = parser.parse_intermixed_args(words)
+    if options.player == "prover" and options.verifier is None:
+        parser.error("a prover needs a --verifier")
+
+    def work() -> str:
+        check_new_folder(options.output)
+        settings = dict(_read_setting(text) for text in options.overrides)
+        verifier = options.verifier and find_verifier(options.verifier)
+        quiet_libraries()
+        return (
+            _train_verifier(options, settings)
+            if options.player == "verifier"
+            else _train_prover(options, settings, verifier)
+        )
+
+    set_up_logging()
+    return run_command(work, also=(OSError,))
+
+
+def _train_verifier(options: Namespace, settings: Mapping[str, str]) -> str:
+    from pvg_hf.trainers.reward.config import NoisyRewardConfig
+    from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
+
+    args = _make_config(NoisyRewardConfig, options, settings)
+    trainer = NoisyRewardTrainer(
+        options.model,
+        args=args,
+        train_dataset=_load_pairs(options.data),
+        eval_dataset=_load_pairs(options.eval_data) if options.eval_data else None,
+        peft_config=_adapter(options, "SEQ_CLS"),
+    )
+    trainer.train()
+    found = f"pair accuracy {trainer.evaluate()['eval_accuracy']:.3f}\n" if options.eval_data else ""
+    trainer.save_model(str(options.output))
+    return f"{found}{options.output}"
+
+
+def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str) -> str:
+    from datasets import Dataset
+
+    from pvg_hf.core.roles import GAME_ROLES
+    from pvg_hf.models.sources import local_folder
+    from pvg_hf.scoring import VerifierScorer
+    from pvg_hf.tasks import PromptBuilder, load_task
+    from pvg_hf.trainers.prover.config import ProverGRPOConfig
+    from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
+
+    task = load_task(options.data)
+    prompts = PromptBuilder(task)
+    args = _make_config(ProverGRPOConfig, options, settings)
+    rows = [
+        {**row, "role": role.value, "prompt": prompts.messages(row, role)}
+        for row in task.problems("train") or ()
+        for role in GAME_ROLES
+    ]
+    trainer = ProverGRPOTrainer(
+        options.model,
+        scorer=VerifierScorer.from_pretrained(local_folder(verifier)),
+        grader=task.grade,
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        peft_config=_adapter(options, "CAUSAL_LM"),
+    )
+    trainer.train()
+    trainer.save_model(str(options.output))
+    return str(options.output)
+
+
+def _read_setting(text: str) -> tuple[str, str]:
+    key, is_set, value = text.partition("=")
+    if not is_set:
+        raise ValueError(f"`{text}` is no setting: write key=value, such as max_steps=200.")
+    return key, value
+
+
+def _make_config(kind: Any, options: Namespace, settings: Mapping[str, str]) -> Any:
+    from transformers import HfArgumentParser
+
+    known = [field.name for field in fields(kind)]
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"`{kind.__name__}` has no argument `{name}`. {suggest(name, known)}")
+    words = [f"--{name}={value}" for name, value in {"output_dir": str(options.output), **settings}.items()]
+    (args,) = HfArgumentParser(kind).parse_args_into_dataclasses(words)  # which converts each to its type
+    return args
+
+
+def _adapter(options: Namespace, task_type: str) -> Any:
+    if not options.lora:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(r=16, lora_alpha=32, task_type=task_type)
+
+
+def _load_pairs(source: str) -> Any:
+    from datasets import Dataset, load_dataset
+
+    return Dataset.from_json(source) if source.endswith((".jsonl", ".json")) else load_dataset(source, split="train")

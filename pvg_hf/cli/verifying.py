@@ -1,0 +1,227 @@
+"""`pvg score`, `choose` and `calibrate`: a verifier for solutions of your own."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pvg_hf.cli.sources import find_verifier
+from pvg_hf.core.files import write_text
+from pvg_hf.core.integrity import DIGESTS
+from pvg_hf.game.cli import run_command
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pvg_hf.scoring import VerifierScorer
+
+COMPLETENESSES = (0.5, 0.8, 0.9, 0.95, 0.98)
+FEW_PROBLEMS = 50
+
+
+def score(words: Sequence[str]) -> int:
+    """
+    Score solutions with a verifier. Higher is more convincing.
+
+        pvg score quickstart solutions.jsonl
+        pvg score org/run-verifier solutions.jsonl --output scores.jsonl
+
+    The file has a `problem` and a `solution` in each line. Each is written with its `score` and, if the verifier is calibrated, the
+    `probability` of being correct and whether it is `accepted` at the threshold for --completeness.
+    """
+    options = _parse("score", score, words)
+
+    def work() -> str:
+        find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
+        rows = _read(options, ("problem", "solution"))
+        scorer, _ = _load(options)
+        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+        if scorer.calibration is not None:
+            threshold = scorer.threshold(options.completeness)
+            rows["probability"] = rows["score"].map(scorer.calibration.probability_of)
+            rows["accepted"] = rows["score"] > threshold
+        return _write(rows.to_dict("records"), options)
+
+    return run_command(work)
+
+
+def choose(words: Sequence[str]) -> int:
+    """
+    Choose among several answers to each problem, by the verifier, by a vote, and by both.
+
+        pvg choose quickstart answers.jsonl
+        pvg choose org/run-verifier answers.jsonl --output chosen.jsonl
+
+    The file has a `problem` and a `solution` in each line, several lines to a problem. A vote compares final answers, as marked by
+    `####`, `Answer:` or `\\boxed{}`; --no-vote leaves it out. With a column `correct` (0 or 1) it also says how often each rule is right.
+    """
+    parser = _parser("choose", choose)
+    parser.add_argument(
+        "--no-vote", action="store_true", help="the solutions have no final answers that can be compared"
+    )
+    options = _parse("choose", choose, words, parser)
+
+    def work() -> str:
+        find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
+        rows = _read(options, ("problem", "solution"))
+        scorer, _ = _load(options)
+        from pvg_hf.evaluation.chosen_answers import choose_answers, describe_choices
+
+        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+        chosen = choose_answers(rows, scorer.calibration, with_votes=not options.no_vote)
+        sys.stderr.write(describe_choices(rows, chosen) + "\n")
+        return _write(chosen, options)
+
+    return run_command(work)
+
+
+def calibrate(words: Sequence[str]) -> int:
+    """
+    Fit a verifier's thresholds and probabilities to solutions with known correctness, and keep them beside its weights.
+
+        pvg calibrate my-verifier labelled.jsonl
+
+    The file has a `problem`, a `solution` and `correct` (0 or 1) in each line. The verifier must not have been trained on these
+    problems. Prints, for several shares of correct solutions accepted, the threshold and the share of incorrect ones that it accepts,
+    each measured on one half of the problems with the threshold of the other.
+    """
+    options = _parse("calibrate", calibrate, words)
+
+    def work() -> str:
+        _check_writable(find_verifier(options.verifier))
+        rows = _read(options, ("problem", "solution", "correct"))
+        scorer, folder = _load(options)
+        from pvg_hf.evaluation.verifier_quality import calibrate as fit
+        from pvg_hf.evaluation.verifier_quality import threshold_table
+
+        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+        calibration = fit(rows, rows["correct"].to_numpy())
+        for doubt in _doubts(rows):
+            sys.stderr.write(f"warning: {doubt}\n")
+        table = threshold_table(rows, COMPLETENESSES)
+        calibration.save(folder)
+        return (
+            f"{table.to_json(orient='records', indent=2) if options.json else table.to_string(index=False)}\n{folder}"
+        )
+
+    return run_command(work)
+
+
+def _parser(name: str, command: Any) -> ScriptParser:
+    parser = ScriptParser(command.__doc__, f"pvg {name}")
+    parser.add_argument(
+        "verifier",
+        help="folder of a verifier, a run (its last verifier, or RUN:ROUND), or the id of a verifier on the Hub",
+    )
+    parser.add_argument("file", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="name of a column in the file, e.g. problem=question",
+    )
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="(default: %(default)s)")
+    if name == "calibrate":
+        parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    else:
+        parser.add_argument(
+            "--output", type=Path, help="write JSON Lines to this file, and print its path (default: print them)"
+        )
+    if name == "score":
+        parser.add_argument(
+            "--completeness",
+            type=float,
+            default=0.95,
+            help="accept this share of correct solutions, by the calibration (default: %(default)s)",
+        )
+    return parser
+
+
+def _parse(name: str, command: Any, words: Sequence[str], parser: ScriptParser | None = None) -> Namespace:
+    options = (parser or _parser(name, command)).parse_args(words)
+    set_up_logging()
+    return options
+
+
+def _read(options: Namespace, columns: Sequence[str]) -> "pd.DataFrame":
+    """Read the columns, and a `problem_id` and an index among a problem's solutions; `correct` becomes a boolean."""
+    names: dict[str, str] = {}
+    for text in options.column:
+        ours, is_mapped, theirs = text.partition("=")
+        if not is_mapped or ours not in (*columns, "correct", "problem_id"):
+            raise ValueError(
+                f"`--column {text}`: write OURS=THEIRS; OURS is one of {', '.join((*columns, 'problem_id'))}."
+            )
+        names[ours] = theirs
+    import pandas as pd
+
+    from pvg_hf.data.imports import read_flag, read_rows, text_of
+
+    found: list[dict[str, Any]] = []
+    for place, row in read_rows(options.file):
+        read: dict[str, Any] = {ours: text_of(place, row, names.get(ours, ours)) for ours in ("problem", "solution")}
+        correct = read_flag(place, row, "correct", names)
+        if correct is not None:
+            read["correct"] = bool(correct)
+        elif "correct" in columns:
+            raise ValueError(f"{place}: `{names.get('correct', 'correct')}` must be 0 or 1, but it is missing.")
+        read["problem_id"] = str(row.get(names.get("problem_id", "problem_id"), read["problem"]))
+        found.append(read)
+    if not found:
+        raise ValueError(f"`{options.file}` has no solution.")
+    rows = pd.DataFrame(found)
+    if "correct" in rows and rows["correct"].isna().any():
+        raise ValueError(f"`{options.file}` states for some of its solutions only whether they are correct.")
+    return rows.assign(sample_index=rows.groupby("problem_id").cumcount())
+
+
+def _load(options: Namespace) -> "tuple[VerifierScorer, Path]":
+    """Load a verifier, and return it with its folder."""
+    folder = find_verifier(options.verifier)
+    quiet_libraries()
+    import torch
+
+    from pvg_hf.models.sources import local_folder
+    from pvg_hf.scoring import VerifierScorer
+
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
+    folder = local_folder(folder)
+    device = None if options.device == "auto" else options.device
+    return VerifierScorer.from_pretrained(folder, device=device), Path(folder)
+
+
+def _write(rows: list[dict[str, Any]], options: Namespace) -> str:
+    text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    if options.output is None:
+        return text
+    write_text(options.output, text + "\n")
+    return str(options.output)
+
+
+def _check_writable(verifier: str) -> None:
+    if not Path(verifier).is_dir():
+        raise ValueError(
+            f"A calibration is written beside the weights. Download them first: `hf download {verifier} --local-dir VERIFIER`."
+        )
+    if (Path(verifier) / DIGESTS).is_file():
+        raise ValueError(
+            f"{verifier} belongs to a run, whose finished files do not change; its calibration is that of the run. For another one: "
+            "`pvg export RUN --player verifier --output VERIFIER`, and calibrate that."
+        )
+
+
+def _doubts(rows: "pd.DataFrame") -> list[str]:
+    """Reasons not to trust a calibration on these solutions."""
+    from pvg_hf.evaluation.verifier_quality import roc_auc
+
+    doubts, num_problems, auc = [], rows["problem_id"].nunique(), roc_auc(rows)
+    if num_problems < FEW_PROBLEMS:
+        doubts.append(f"There are {num_problems} problems only; intervals are wide below {FEW_PROBLEMS}.")
+    if auc.low is not None and auc.low <= 0.5:
+        doubts.append(f"The verifier does not clearly tell correct from incorrect solutions: AUC {auc}.")
+    return doubts

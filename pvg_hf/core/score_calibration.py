@@ -1,0 +1,86 @@
+"""What labelled solutions say about a verifier's scores: thresholds, and the probability of being correct."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pvg_hf.core.disk_names import CALIBRATION
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json
+
+GRID = np.linspace(0, 1, 201)
+"""Shares at which quantiles of the scores are kept."""
+
+COMPLETENESS = 0.95
+"""Share of the correct solutions that is accepted where verifiers are compared."""
+
+
+@dataclass(frozen=True)
+class ScoreCalibration:
+    """
+    Thresholds and probabilities of a verifier, from solutions with known correctness. It holds for solutions like these.
+
+    Args:
+        threshold (`float`):
+            The score above which a game accepts a solution: that with the highest Youden J.
+        probability (`dict[str, float]`):
+            `slope` and `intercept` of the line from a score to the log-odds of being correct (Platt 1999).
+        correct_scores, incorrect_scores (`list[float]`):
+            Quantiles of the scores of correct and of incorrect solutions, at the shares of `GRID`.
+        num_solutions, num_problems (`int`):
+            Size of the sample.
+        pair_accuracy (`dict`, *optional*):
+            Share of pairs in the right order, with its interval.
+    """
+
+    threshold: float
+    probability: dict[str, float]
+    correct_scores: list[float]
+    incorrect_scores: list[float]
+    num_solutions: int
+    num_problems: int
+    pair_accuracy: dict[str, Any] | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "ScoreCalibration | None":
+        """
+        Load the calibration beside a verifier's weights; `None` if there is none, or one without quantiles, of an older run.
+
+        Raises:
+            DamagedFileError: if the file is damaged.
+        """
+        path = Path(folder) / CALIBRATION
+        values = read_json(path) if path.is_file() else {}
+        return cls(**values) if "correct_scores" in values else None
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / CALIBRATION, asdict(self))
+
+    def threshold_at(self, completeness: float = COMPLETENESS) -> float:
+        """
+        Return the score above which this share of the correct solutions lies.
+
+        Raises:
+            ValueError: for a share outside (0, 1).
+        """
+        if not 0 < completeness < 1:
+            raise ValueError(f"`completeness` must be in (0, 1); got {completeness}.")
+        return float(np.interp(1 - completeness, GRID, self.correct_scores))
+
+    def false_accepts_at(self, threshold: float) -> float:
+        """Return the share of the incorrect solutions with a higher score."""
+        return 1 - float(np.interp(threshold, self.incorrect_scores, GRID))
+
+    def probability_of(self, score: float) -> float:
+        """Return the probability that a solution with this score is correct, in (0, 1)."""
+        # The exponent is clipped, because `math.exp` overflows above about 709.
+        log_odds = self.probability["slope"] * score + self.probability["intercept"]
+        return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+
+
+def quantiles_of(scores: np.ndarray) -> list[float]:
+    """Return the quantiles of scores at the shares of `GRID`."""
+    return np.quantile(scores, GRID).tolist()

@@ -1,0 +1,67 @@
+"""`pvg recipes`, `new` and `doctor`, and what a user writes for a recipe or a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.cli.main import main
+from pvg_hf.cli.sources import find_recipe, packaged_recipes
+from pvg_hf.config import load_recipe
+from pvg_hf.data.problems import GameProblems
+
+
+@pytest.mark.parametrize("source", ["quickstart", "recipes/quickstart.yaml", "quickstart.yaml"])
+def test_a_packaged_recipe_is_found_by_its_name_from_any_folder(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe(find_recipe(source)).name == "quickstart"
+
+
+def test_an_own_file_and_a_runs_folder_are_recipes_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("quickstart.yaml").write_text("name: mine")
+    assert find_recipe("quickstart.yaml") == Path("quickstart.yaml")
+    Path("run").mkdir()
+    Path("run", "recipe.yaml").write_text("name: run")
+    assert find_recipe("run") == Path("run", "recipe.yaml")
+
+
+def test_an_unknown_recipe_is_answered_with_a_suggestion():
+    with pytest.raises(ValueError, match="Did you mean `quickstart`"):
+        find_recipe("quikstart")
+    assert {"gsm8k", "noise/checker"} <= packaged_recipes().keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("reward", {"prover": {"reward": "my_reward:ranked", "reward_options": {"penalty": 0.5}}}),
+        ("stop-rule", {"stopping": {"rule": "my_stop_rule:convincing", "options": {"margin": 0.3}}}),
+        ("task", {"task": {"name": "my_task:MyTask", "options": {"path": "problems"}}}),
+    ],
+)
+def test_a_new_module_has_no_mistake(kind, values, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["new", kind]) == 0
+    file = Path(capsys.readouterr().out.strip())
+    assert file.exists()
+    assert main(["new", kind]) == 2  # nothing is overwritten
+    if kind == "task":
+        Path("problems").mkdir()
+        for split, start in (("train", 0), ("test", 500)):
+            rows = [
+                {"problem": f"How many is {n} + 1?", "reference": f"{n} + 1 = {n + 1}\n#### {n + 1}"}
+                for n in range(start, start + 200)
+            ]
+            Path("problems", f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recipe = load_recipe({"name": "mine", "device": "cpu", "output_dir": str(tmp_path), **values})
+    mistakes = check_recipe(recipe, GameProblems.load(recipe))
+    # The packaged players cannot read the letters of another task.
+    assert [mistake for mistake in mistakes if "vocabulary" not in mistake and "tokenizer" not in mistake] == []
+
+
+def test_the_doctor_says_what_is_here(capsys):
+    assert main(["doctor"]) == 0
+    assert "torch 2" in capsys.readouterr().out

@@ -1,0 +1,53 @@
+"""A user's solutions: the choices of a verifier, of a vote, and of both."""
+
+import pandas as pd
+import pytest
+
+from pvg_hf.core.score_calibration import ScoreCalibration
+from pvg_hf.evaluation.chosen_answers import choose_answers, describe_choices
+
+CALIBRATION = ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [0.0, 1.0], [0.0, 1.0], 10, 5)
+
+
+def rows_of(*solutions: tuple[str, float, bool]) -> pd.DataFrame:
+    rows = pd.DataFrame(solutions, columns=["solution", "score", "correct"])
+    return rows.assign(problem_id="p", problem="How many?")
+
+
+@pytest.fixture
+def rows():
+    # The verifier likes the 7; three of four say 5.
+    return rows_of(
+        ("a\n#### 7", 2.0, False), ("b\n#### 5", 1.0, True), ("c\n#### 5.0", 0.5, True), ("d\n#### 5", 0.0, True)
+    )
+
+
+def test_each_rule_has_its_choice(rows):
+    (found,) = choose_answers(rows, CALIBRATION)
+    assert (found["verifier"]["index"], found["verifier"]["answer"]) == (0, "7")
+    assert (found["vote"]["index"], found["vote"]["votes"]) == (1, 2)  # of equal texts; 5.0 is the same number
+    # Weights: sigmoid(2) = .88 for 7; sigmoid(1) + sigmoid(.5) + sigmoid(0) = .73 + .62 + .5 for 5.
+    assert found["both"]["index"] == 1
+    assert found["probability"] == pytest.approx(0.8808, abs=1e-4)
+    text = describe_choices(rows, [found])
+    assert "verifier and vote differ in 1 of 1 problems" in text
+    assert "vote and both differ in 0 of 1 problems" in text
+
+
+def test_without_a_calibration_there_is_no_weighted_vote_and_no_probability(rows):
+    (found,) = choose_answers(rows, None)
+    assert {"both", "probability"}.isdisjoint(found)
+
+
+def test_without_answers_only_the_verifier_chooses(rows):
+    (found,) = choose_answers(rows, CALIBRATION, with_votes=False)
+    assert found.keys() & {"verifier", "vote", "both"} == {"verifier"}
+    assert "answer" not in found["verifier"]
+
+
+def test_a_problem_without_an_answer_has_no_vote():
+    rows = rows_of(("I do not know", 1.0, False), ("nor do I", 0.0, False))
+    (found,) = choose_answers(rows, None)
+    assert found["vote"] is None
+    assert found["verifier"]["index"] == 0
+    assert "right: vote" in describe_choices(rows, [found])
