@@ -15,6 +15,7 @@ from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import read_yaml
 from pvg_hf.config.trust import trust_recipe
+from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_command
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.status import describe_status, describe_stop
@@ -178,7 +179,27 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
     if PartialState().is_main_process:
         report = folder.report
         logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
+        if not unfinished(recipe):
+            print_result(_describe_end(folder))
     return 0
+
+
+def _describe_end(folder: RunFolder) -> str:
+    """What a finished game has found, in three sentences, and what to type next."""
+    from pvg_hf.report.statements import write_verdict
+    from pvg_hf.run.read import load_run
+
+    run = load_run(folder.root, solution_columns=())
+    found = write_verdict(run)
+    chosen = [
+        found[0],
+        *(next((one for one in found if one.subject == role), None) for role in ("Helpful prover", "Sneaky prover")),
+    ]
+    lines = [f"{one.subject}: {one.text}" for one in chosen if one is not None]
+    more = play_command(folder.root, f"num_rounds={run.recipe.num_rounds + 1}")
+    return "\n".join(
+        [*lines, f"Look at the solutions: {pvg_command('show', folder.root)}", f"Play another round: {more}"]
+    )
 
 
 def _run_pilot(recipe: Recipe) -> int:

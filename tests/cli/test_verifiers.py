@@ -125,3 +125,13 @@ def test_rounds_are_compared_and_a_report_written(reference, capsys):
     assert "no evaluated round 7; it has [0, 1]" in capsys.readouterr().err
     assert main(["report", str(reference.root)]) == 0
     assert capsys.readouterr().out.strip().splitlines()[-1] == str(reference.report)
+
+
+def test_a_finished_game_ends_with_what_it_found_and_the_next_commands(reference, tmp_path, capsys):
+    folder = tmp_path / reference.root.name
+    shutil.copytree(reference.root, folder)
+    assert main(["play", str(folder), f"output_dir={tmp_path}"]) == 0
+    told = capsys.readouterr().out
+    assert "Helpful prover: correct on " in told
+    assert told.splitlines()[-2] == f"Look at the solutions: pvg show {folder}"
+    assert told.splitlines()[-1].endswith("num_rounds=3")
