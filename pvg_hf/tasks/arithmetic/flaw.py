@@ -25,10 +25,8 @@ class Flaw:
     A flaw of a solution.
 
     Args:
-        step (`int`):
-            Line of the flaw, from 0. A dropped step is reported at the line that skips it.
-        kind (`FlawKind`):
-            The kind of flaw; the first that applies, in the order of the checker.
+        step (`int`): Line of the flaw, from 0. A dropped step is reported at the line that skips it.
+        kind (`FlawKind`): The kind of flaw; the first that applies, in the order of the checker.
     """
 
     step: int
@@ -41,12 +39,10 @@ class Reading:
     A solution as the checker reads it.
 
     Args:
-        flaws (`tuple[Flaw, ...]`):
-            At most one per line, in order.
-        implicit_share (`float`, *optional*):
-            Share of the facts that the solution leaves to the reader, in [0, 1]. Each calculation that the answer
-            needs has three: whose number it is, which comparison gives it, and the calculation itself. `None` for a
-            proof, which has one form.
+        flaws: At most one per line, in order.
+        implicit_share: Share of the facts that the solution leaves to the reader, in [0, 1]. Each calculation that the
+            answer needs has three: whose number it is, which comparison gives it, and the calculation itself. `None`
+            for a proof, which has one form.
     """
 
     flaws: tuple[Flaw, ...]

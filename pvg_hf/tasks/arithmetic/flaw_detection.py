@@ -49,9 +49,7 @@ class Claims:
     def calculations(self, owner: str) -> Iterator[Calculation]:
         """Yield the valid ways to calculate somebody's number: in one step, or with one source's step inside."""
         clue = self.puzzle.by_owner[owner]
-        if not clue.sources:
-            return
-        yield from self.steps(clue)
+        yield from self.steps(clue)  # none for a given number
         for inner, source in enumerate(clue.sources):
             if self.puzzle.by_owner[source].sources:
                 other = clue.amount if clue.amount is not None else self.number(clue.sources[1 - inner])
@@ -91,17 +89,12 @@ class _Reader:
         if line is None:
             return FlawKind.MALFORMED
         if line.is_remark:
-            return (
-                None
-                if line.owner in self.puzzle.by_owner and line.owner not in self.puzzle.needed
-                else FlawKind.INVENTED_STEP
-            )
-        if line.owner is None:
+            is_unneeded = line.owner in self.puzzle.by_owner and line.owner not in self.puzzle.needed
+            return None if is_unneeded else FlawKind.INVENTED_STEP
+        is_named = line.owner is not None
+        if not is_named:
             line = replace(line, owner=self._owner_of(line))
-            is_named = False
-        else:
-            is_named = True
-        if line.owner is None or line.owner not in self.puzzle.by_owner:
+        if line.owner not in self.puzzle.by_owner:
             return FlawKind.INVENTED_STEP
         kind = self._check_numbers(line)
         self._keep(line, is_named=is_named)

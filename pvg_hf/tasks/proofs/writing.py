@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
 from pvg_hf.tasks.proofs.flaw_detection import CONCLUSION_MARK, CheckedLine, OmissionKind, find_issues, grade_proof
-from pvg_hf.tasks.proofs.stories import MAX_NUMBER, VERBS, Event, Step, Story, reference_solution, write_solution
+from pvg_hf.tasks.proofs.stories import VERBS, Event, Step, Story, reference_solution, write_solution
 
 Steps = list[Step]
 
