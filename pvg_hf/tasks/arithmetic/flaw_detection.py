@@ -105,11 +105,7 @@ class _Reader:
         order = [*self.puzzle.needed, *self.puzzle.by_owner]
         free = [owner for owner in dict.fromkeys(order) if not self.claims.is_stated(owner)]
         exact = [owner for owner in free if any(one == line.calculation for one in self.claims.calculations(owner))]
-        ready = [
-            owner
-            for owner in free
-            if all(self.claims.is_stated(source) for source in self.puzzle.by_owner[owner].sources)
-        ]
+        ready = [owner for owner in free if all(map(self.claims.is_stated, self.puzzle.by_owner[owner].sources))]
         operator = line.calculation.operators[-1] if line.calculation else ""
         near = [owner for owner in ready if self.puzzle.by_owner[owner].relation.operator == operator]
         return next(iter([*exact, *near, *ready]), None)
@@ -122,10 +118,8 @@ class _Reader:
                 return kind
         if line.calculation is None:
             return self._check_bare_number(line.result or 0, truth)
-        kind = self._check_calculation(line.calculation, truth)
-        if kind is None and line.calculation.value != line.result:
-            return FlawKind.WRONG_SUM
-        return kind
+        sums_up = line.calculation.value == line.result
+        return self._check_calculation(line.calculation, truth) or (None if sums_up else FlawKind.WRONG_SUM)
 
     def _check_bare_number(self, number: int, truth: Clue) -> FlawKind | None:
         if number == self.claims.number(truth.owner):
@@ -175,11 +169,8 @@ class _Reader:
         facts |= {"name"} if is_named else set()
         facts |= {"comparison"} if line.comparison else set()
         facts |= {"calculation"} if line.calculation else set()
-        if (
-            line.calculation
-            and len(line.calculation.numbers) == 3
-            and line.calculation not in self.claims.steps(truth)
-        ):
+        calculation = line.calculation
+        if calculation and len(calculation.numbers) == 3 and calculation not in self.claims.steps(truth):
             inner = next((source for source in truth.sources if not self.claims.is_stated(source)), None)
             if inner is not None:
                 self.stated.setdefault(inner, set()).add("calculation")

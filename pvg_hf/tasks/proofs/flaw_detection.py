@@ -54,9 +54,8 @@ def _check_lines(story: Story, lines: list[str]) -> Iterator[tuple[str, FlawKind
             kind, used = _check_step(step, story.events, used, value)
             value = step.result
         else:
-            kind = _check_conclusion(
-                line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1
-            )
+            is_complete, is_last = used == len(story.events), index == len(lines) - 1
+            kind = _check_conclusion(line, value, is_complete=is_complete, is_last=is_last)
         yield expected, kind
 
 
@@ -135,10 +134,8 @@ class Issue:
     An issue of a proof.
 
     Args:
-        line (`int`):
-            Line of the issue, from 0; a missing conclusion is one line after the last.
-        quote (`str`):
-            The text of the line; `####` for a missing conclusion.
+        line (`int`): Line of the issue, from 0; a missing conclusion is one line after the last.
+        quote (`str`): The text of the line; `####` for a missing conclusion.
     """
 
     line: int

@@ -16,7 +16,6 @@ FINE = "ok"
 DOUBT = "?"
 MARKS: dict[IssueKind, str] = {kind: kind.value.replace("_", " ") for kind in (*FlawKind, *OmissionKind)}
 
-
 PROOF_SETTINGS = ScoreVerifierSettings(
     evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
     judge_prompt="{{ problem }}\nproof:\n{{ proof }}\nanalysis:\n{{ analysis }}\nquality:\n",
@@ -35,12 +34,10 @@ class NamedIssue:
     An issue that an analysis names.
 
     Args:
-        quote (`str`):
-            The quoted line of the proof.
-        mark (`str`):
-            The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
-        line (`str`, *optional*):
-            The line of the analysis that names it, with single spaces between words. It makes no difference in comparisons.
+        quote (`str`): The quoted line of the proof.
+        mark (`str`): The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
+        line (`str`, *optional*): The line of the analysis that names it, with single spaces between words. It makes no
+            difference in comparisons.
     """
 
     quote: str

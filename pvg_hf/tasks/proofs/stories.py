@@ -1,12 +1,13 @@
 """
-Stories, of which proofs are written: one person's count changes from day to day, and a solution is a chain of steps in one
-form. Samples stories, writes them and their solutions as text, and parses the text again.
+Stories, of which proofs are written: one person's count changes from day to day. Samples stories, writes them and their
+solutions, which are chains of steps, as text, and parses the text again.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -215,12 +216,8 @@ def _strict_event(sentence: str, story: Story) -> Event | None:
 
 def _is_distractor(sentence: str, story: Story) -> bool:
     others = [name for name in NAMES if name != story.name and sentence.startswith(f"{name} ")]
-    return any(
-        sentence == text.format(other=other, amount=amount, objects=story.objects)
-        for other in others
-        for text in DISTRACTORS
-        for amount in range(2, MAX_AMOUNT + 1)
-    )
+    possible = product(DISTRACTORS, others, range(2, MAX_AMOUNT + 1))
+    return any(sentence == text.format(other=one, amount=n, objects=story.objects) for text, one, n in possible)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ _MAX_DRAWS = 20  # of a flawed solution whose numbers are in range
 
 def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
     """
-    Write a solution of `story` with one flaw of a random kind at a random step; later steps continue from the wrong
-    value.
+    Write a solution with one flaw of a random kind at a random step, from whose wrong value later steps continue.
 
     Its final answer can be right by chance (two mistakes that cancel).
     """
@@ -92,25 +91,17 @@ def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Step
     opposite = {"+": "-", "-": "+", "*": "/", "/": "*"}[event.operator]
     verbs = [verb for verb in VERBS if verb.operator == opposite and verb.amount in (None, event.amount)]
     misread = Step.of(replace(event, verb=verbs[rng.integers(len(verbs))].word), value)
-    if rng.random() < 0.5:
-        return [misread]
-    return [replace(misread, verb=event.verb)]
-
-
-def _dropped_step(rng: np.random.Generator, event: Event, value: int) -> Steps:
-    return []
+    return [misread if rng.random() < 0.5 else replace(misread, verb=event.verb)]
 
 
 FLAW_WRITERS: dict[FlawKind, Callable[[np.random.Generator, Event, int], Steps]] = {
     FlawKind.WRONG_SUM: _wrong_sum,
     FlawKind.WRONG_OPERAND: _wrong_operand,
     FlawKind.WRONG_OPERATION: _wrong_operation,
-    FlawKind.DROPPED_STEP: _dropped_step,
+    FlawKind.DROPPED_STEP: lambda rng, event, value: [],
 }
 STEP_FLAWS = tuple(FLAW_WRITERS)
 FLAW_KINDS = (*FLAW_WRITERS, FlawKind.CONTRADICTED_CONCLUSION)
-
-
 OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
 
 
