@@ -77,7 +77,6 @@ class GameProblems:
 
 
 def load_recipe_task(recipe: Recipe) -> Task:
-    """Load the recipe's task."""
     options = dict(recipe.task.options)
     if recipe.task.answer_format != "strict":  # not passed otherwise, because a custom task need not have this option
         options["answer_format"] = recipe.task.answer_format
@@ -87,7 +86,6 @@ def load_recipe_task(recipe: Recipe) -> Task:
 
 
 def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
-    """Return the prompts of the recipe's roles."""
     return PromptBuilder(
         task,
         overrides=recipe.task.prompts,

@@ -248,11 +248,7 @@ class ImperfectChecker:
 
 
 def make_checker(
-    config: CheckerConfig,
-    *,
-    seed: int,
-    ledger: Ledger | None = None,
-    write: Callable[[str], object] | None = None,
+    config: CheckerConfig, *, seed: int, ledger: Ledger | None = None, write: Callable[[str], object] | None = None
 ) -> ImperfectChecker:
     """Make the checker that a recipe's section describes."""
     clock = RealClock() if config.clock == "real" else VirtualClock()

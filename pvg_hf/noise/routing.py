@@ -93,16 +93,6 @@ DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(Ti
 """The default tiers by name, in the order in which a solution escalates."""
 
 
-def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
-    function = load_function(spec, "condition", "(problem) -> bool")
-
-    def holds(problem: ProblemRow) -> bool:
-        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
-            return bool(function(problem))
-
-    return holds
-
-
 class Call(NamedTuple):
     """
     One call of a checker, with the noise that was injected.
@@ -163,7 +153,6 @@ class Routing:
         return DEFAULT_TIER if is_single else self.tiers[0].name
 
     def place_of(self, name: str) -> int:
-        """Return the index of a tier."""
         names = [tier.name for tier in self.tiers]
         if name not in names:
             raise ValueError(f"Unknown tier `{name}`. {suggest(str(name), names)}")
@@ -192,9 +181,7 @@ class Routing:
 
     def critical(self) -> "Routing":
         """Return a routing that goes directly to the most careful of the same tiers."""
-        return Routing(
-            self.tiers, "never", CRITICAL_TIER, max_attempts=1, budget=self.budget, noise_enabled=self.noise_enabled
-        )
+        return replace(self, escalation_policy="never", start=CRITICAL_TIER, max_attempts=1)
 
 
 POSSIBLE_VERDICTS = {
@@ -313,7 +300,7 @@ class Routes:
     ):
         if slices and slice_by is None:
             raise ValueError(
-                f"There are overrides for the slices {list(slices)}, but no `slice_by` that defines slices."
+                f"There are overrides for the slices {list(slices)}, but no `slice_by` that defines them."
             )
         self.routing = routing or Routing()
         self.slice_by = slice_by
@@ -332,6 +319,16 @@ class Routes:
         if self.critical is not None and self.critical(problem):
             return self._critical[id(routing)], name
         return routing, name
+
+
+def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
+    function = load_function(spec, "condition", "(problem) -> bool")
+
+    def holds(problem: ProblemRow) -> bool:
+        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
+            return bool(function(problem))
+
+    return holds
 
 
 def make_routes(config: CheckerConfig) -> Routes:

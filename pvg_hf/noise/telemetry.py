@@ -127,13 +127,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
-    """
-    Count the calls of an event log.
-
-    Args:
-        events: Events of calls, in the order in which they were written: those about the same solution are
-            consecutive.
-    """
+    """Count the calls of an event log, in the order in which they were written: a solution's calls are consecutive."""
     counts = CallCounts()
     known: set[tuple[Any, ...]] = set()
 

@@ -21,16 +21,12 @@ _FALSE = r"(?:wrong|incorrect|false)"
 _DENIAL = rf"(?:is|was)(?:n['\u2019]t|\s(?:not|{_FALSE}))"
 _NEGATION = rf"(?:not|no|never|neither|nor|none|or|except|instead|{_FALSE}(?!\s\w)|{_DENIAL})"
 _OTHER_NUMBER = re.compile(
-    rf"\b(?:{_CARDINAL}|{_ORDINAL}s?|{_PART}|{_OPERATION}|{_NEGATION})\b|n['\u2019]t\b",
-    re.IGNORECASE,
+    rf"\b(?:{_CARDINAL}|{_ORDINAL}s?|{_PART}|{_OPERATION}|{_NEGATION})\b|n['\u2019]t\b", re.IGNORECASE
 )
 
 # Fewer words than in `_OTHER_NUMBER`, because running text after a number is mostly a unit or a new thought:
 # `17 incorrect answers`, `9 fourth graders`, `5 quarters`, `$20 four months from now`.
-_CHANGE = re.compile(
-    rf"[ -]?(?:{_ORDINAL}s|(?:{_ORDINAL}|{_PART}) of|{_OPERATION}|{_DENIAL})(?![\w-])",
-    re.IGNORECASE,
-)
+_CHANGE = re.compile(rf"[ -]?(?:{_ORDINAL}s|(?:{_ORDINAL}|{_PART}) of|{_OPERATION}|{_DENIAL})(?![\w-])", re.IGNORECASE)
 
 _MORE_OF_SCALE = re.compile(rf"[ -]?(?:and )?{_CARDINAL}(?!\w)", re.IGNORECASE)  # `2 thousand five hundred`
 
