@@ -54,7 +54,9 @@ class RoutedChannel:
         """
         labelled = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
         if min(labelled) <= 0:
-            raise ValueError("The checker abstains from every solution, so that there is no label to correct.")
+            raise ValueError(
+                "The checker abstains from every solution, so that there is no label to correct: lower `timeout`, or raise `budget`."
+            )
         rho0, rho1 = self.incorrect.accept / labelled[0], self.correct.reject / labelled[1]
         check_rates(rho0, rho1)
         return rho0, rho1
