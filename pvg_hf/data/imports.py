@@ -96,11 +96,6 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
 
 
 def _find_files(folder: str, config: str | None, split: str) -> list[Path]:
-    """
-    Find the data files of a folder's split.
-
-    Raises `ValueError` for an unknown config or split, or a folder in whose path `datasets` would see a pattern.
-    """
     if escape(folder) != folder or "::" in folder:
         raise ValueError("`*`, `?`, `[` and `::` in a folder's path would be read as a pattern. Rename the folder.")
     files = load_dataset_builder(folder, config).config.data_files
@@ -145,11 +140,7 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
 
 
 def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
-    """
-    Return the text in a column of a row.
-
-    Raises `ValueError` if the row has no such column, or its value is not a text that can be encoded.
-    """
+    """Return the text in a column of a row. Raises `ValueError` if it is missing, no text or cannot be encoded."""
     value = row.get(column)
     if not isinstance(value, str):
         found = f"is {value!r}" if column in row else f"is missing; the row has {list(row)}"

@@ -53,15 +53,11 @@ class GameProblems:
         return cls(task, parts, prompts)
 
     def for_round(self, recipe: Recipe) -> "GameProblems":
-        """
-        Return the same problems with the prompts of a round.
-
-        Raises `ValueError` if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.
-        """
+        """Return the same problems with a round's prompts. Raises `ValueError` if they cannot show what it asks for."""
         return replace(self, prompts=recipe_prompts(recipe, self.task))
 
     def showing(self, honest: Mapping[str, str]) -> "GameProblems":
-        """Return the same problems, whose sneaky prompts show these solutions, by problem, in place of references."""
+        """Return the same problems, with sneaky prompts that show these solutions, by problem, instead of references."""
         return replace(self, honest=honest)
 
     def sample(self, part: str, number: int) -> list[dict[str, Any]]:

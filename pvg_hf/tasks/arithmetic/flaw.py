@@ -25,8 +25,10 @@ class Flaw:
     A flaw of a solution.
 
     Args:
-        step (`int`): Line of the flaw, from 0. A dropped step is reported at the line that skips it.
-        kind (`FlawKind`): The kind of flaw; the first that applies, in the order of the checker.
+        step (`int`):
+            Line of the flaw, from 0. A dropped step is reported at the line that skips it.
+        kind (`FlawKind`):
+            The kind of flaw; the first that applies, in the order of the checker.
     """
 
     step: int

@@ -134,8 +134,10 @@ class Issue:
     An issue of a proof.
 
     Args:
-        line (`int`): Line of the issue, from 0; a missing conclusion is one line after the last.
-        quote (`str`): The text of the line; `####` for a missing conclusion.
+        line (`int`):
+            Line of the issue, from 0; a missing conclusion is one line after the last.
+        quote (`str`):
+            The text of the line; `####` for a missing conclusion.
     """
 
     line: int

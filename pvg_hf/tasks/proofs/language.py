@@ -34,10 +34,12 @@ class NamedIssue:
     An issue that an analysis names.
 
     Args:
-        quote (`str`): The quoted line of the proof.
-        mark (`str`): The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
-        line (`str`, *optional*): The line of the analysis that names it, with single spaces between words. It makes no
-            difference in comparisons.
+        quote (`str`):
+            The quoted line of the proof.
+        mark (`str`):
+            The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
+        line (`str`, *optional*):
+            The line of the analysis that names it, with single spaces between words. It makes no difference in comparisons.
     """
 
     quote: str

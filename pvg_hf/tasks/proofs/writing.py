@@ -30,24 +30,21 @@ def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
 
 
 def write_flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
-    """Draw a solution with a flaw of `kind`; `None` if the draw contains a number outside [0, MAX_NUMBER]."""
-    steps, conclusion = _draw_flawed(rng, story, kind)
-    return write_solution(story.start, steps, conclusion) if _are_writable(steps, conclusion) else None
-
-
-def flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
     """
-    Draw a solution with a flaw of `kind`; `None` if none of a few draws can be written.
+    Draw a solution with a flaw of `kind`; `None` if the draw contains a number outside [0, MAX_NUMBER].
 
     Its answer can be right by chance, and where the kind is impossible the flaw can be of another one.
     """
+    steps, conclusion = _draw_flawed(rng, story, kind)
+    numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
+    is_writable = all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
+    return write_solution(story.start, steps, conclusion) if is_writable else None
+
+
+def flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
+    """Draw as [`write_flawed_solution`] a few times, until a draw can be written; `None` if none can."""
     draws = (write_flawed_solution(rng, story, kind) for _ in range(_MAX_DRAWS))
     return next((text for text in draws if text is not None), None)
-
-
-def _are_writable(steps: Steps, conclusion: int) -> bool:
-    numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
-    return all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
 
 
 def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
