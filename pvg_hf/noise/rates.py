@@ -153,7 +153,9 @@ def flip_labels_by_uniforms(
         )
     outside = uniforms[~((uniforms >= 0) & (uniforms < 1))]
     if len(outside):
-        raise ValueError(f"`uniforms` must be in [0, 1); {len(outside)} are not, e.g. {outside[0].item()}.")
+        raise ValueError(
+            f"`uniforms` has {len(outside)} values outside [0, 1), e.g. {outside[0].item()}; draw them from [0, 1)."
+        )
     is_one = labels == 1
     _check_all(is_one | (labels == 0), labels, "0 or 1")
     flips = torch.where(is_one, uniforms < rho1, uniforms < rho0)
