@@ -21,16 +21,13 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
-from pvg_hf.tasks.base import Task, final_grade, grade_solutions
+from pvg_hf.tasks.base import Problem, Task, final_grade, grade_solutions
 from pvg_hf.tasks.json_rows import parse_json_row
 
 logger = logging.getLogger(__name__)
 
-READABLE = (".jsonl", ".parquet")
-"""Kinds of file that are read without `datasets`."""
-
-NumberedRow = tuple[str, Mapping[str, Any]]
-"""Place of a row for messages (`file.jsonl, line 3`), and the row."""
+READABLE = (".jsonl", ".parquet")  # kinds of file that are read without `datasets`
+NumberedRow = tuple[str, Mapping[str, Any]]  # place of a row for messages (`file.jsonl, line 3`), and the row
 
 
 def read_rows(
@@ -88,13 +85,8 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
         else:
             rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
             yield from _numbered(f"{source}[{chosen}]", rows)
-    except (
-        OSError,
-        TypeError,
-        ValueError,
-        DatasetsError,
-        pa.ArrowException,
-    ) as err:  # offline, damaged, of other types, ...
+    # Offline, damaged, of other types, ...
+    except (OSError, TypeError, ValueError, DatasetsError, pa.ArrowException) as err:
         raise ValueError(
             f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
             "file, a folder with data files, or the id of a dataset on the Hub. For the latter two, name the config if there "
@@ -104,11 +96,6 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
 
 
 def _find_files(folder: str, config: str | None, split: str) -> list[Path]:
-    """
-    Find the data files of a folder's split.
-
-    Raises `ValueError` for an unknown config or split, or a folder in whose path `datasets` would see a pattern.
-    """
     if escape(folder) != folder or "::" in folder:
         raise ValueError("`*`, `?`, `[` and `::` in a folder's path would be read as a pattern. Rename the folder.")
     files = load_dataset_builder(folder, config).config.data_files
@@ -148,21 +135,12 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
     if num_skipped and num_skipped == num_lines:
         raise ValueError(f"No line of `{path}` holds a JSON object with a solution's columns as its keys; {first}")
     if num_skipped:
-        logger.warning(
-            "Skipped %d of the %d lines of `%s`, which hold no JSON object; the first is %s",
-            num_skipped,
-            num_lines,
-            path,
-            first,
-        )
+        message = "Skipped %d of the %d lines of `%s`, which hold no JSON object; the first is %s"
+        logger.warning(message, num_skipped, num_lines, path, first)
 
 
 def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
-    """
-    Return the text in a column of a row.
-
-    Raises `ValueError` if the row has no such column, or its value is not a text that can be encoded.
-    """
+    """Return the text in a column of a row. Raises `ValueError` if it is missing, no text or cannot be encoded."""
     value = row.get(column)
     if not isinstance(value, str):
         found = f"is {value!r}" if column in row else f"is missing; the row has {list(row)}"
@@ -174,9 +152,8 @@ def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
     return value
 
 
-IMPORT_COLUMNS = ("problem_id", "problem", "solution", "is_truncated", "label", "prover")
-
-DEFAULT_COLUMNS = {name: name for name in ("problem_id", "problem", "solution", "is_truncated")}
+DEFAULT_COLUMNS = ("problem_id", "problem", "solution", "is_truncated")
+IMPORT_COLUMNS = (*DEFAULT_COLUMNS, "label", "prover")
 
 
 def import_solutions(
@@ -215,8 +192,9 @@ def import_solutions(
     Raises `ValueError` if the source is unreadable, or has no such config, split or revision; if a row is malformed
         (the message gives its place); or if no row belongs to a problem of the verifier.
     """
-    columns = _checked_columns(columns or {})
-    names = {**DEFAULT_COLUMNS, **columns}
+    columns = columns or {}
+    _check_columns(columns)
+    names = {**{name: name for name in DEFAULT_COLUMNS}, **columns}
     finder = _ProblemFinder(problems)
     num_rows = 0
     sample_indices: Counter[str] = Counter()
@@ -271,14 +249,12 @@ class _ProblemFinder:
         self.by_id: dict[str, tuple[str, int]] = {}
         self.by_text: dict[str, tuple[str, int]] = {}
         for part in VERIFIER_PARTS:
-            for index, problem_id in enumerate(problems[part]["problem_id"]):
+            rows = zip(problems[part]["problem_id"], problems[part]["problem"], strict=True)
+            for index, (problem_id, text) in enumerate(rows):
                 self.by_id[problem_id] = (part, index)
-            for index, text in enumerate(problems[part]["problem"]):
                 self.by_text.setdefault(normalized_text(text), (part, index))
 
-    def find(
-        self, place: str, row: Mapping[str, Any], names: Mapping[str, str]
-    ) -> tuple[str, Mapping[str, Any]] | None:
+    def find(self, place: str, row: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, Problem] | None:
         """Return the part and the problem of a row; `None` if it is not one of the verifier's."""
         has_id, has_text = names["problem_id"] in row, names["problem"] in row
         if not has_id and not has_text:
@@ -308,14 +284,13 @@ def _read_id(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
+def _check_columns(columns: Mapping[str, str]) -> None:
     unknown = [name for name in columns if name not in IMPORT_COLUMNS]
     if unknown:
         raise ValueError(
             f"Unknown column `{unknown[0]}` in `import_columns` (in Python `columns`). {suggest(unknown[0], IMPORT_COLUMNS)} Its "
             "keys are our columns, and its values are those of the source."
         )
-    return columns
 
 
 _FLAG_TEXTS = {"true": 1, "1": 1, "false": 0, "0": 0}
@@ -346,9 +321,5 @@ def _report(source: str, num_rows: int, num_imported: int) -> None:
         )
     logger.info("Imported %d solutions of `%s`.", num_imported, source)
     if num_imported < num_rows:
-        logger.warning(
-            "Skipped %d of the %d solutions of `%s`: their problems are not among the verifier's.",
-            num_rows - num_imported,
-            num_rows,
-            source,
-        )
+        message = "Skipped %d of the %d solutions of `%s`: their problems are not among the verifier's."
+        logger.warning(message, num_rows - num_imported, num_rows, source)

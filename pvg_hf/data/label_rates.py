@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig, RateSchedule
-from pvg_hf.config.sections import DataConfig
+from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.routing import make_routes
@@ -38,18 +37,15 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
         return noise.rho0, noise.rho1
     if player == "prover":
         return rates_at(noise, round_index=round_index)
-    factor = _mean_factor(noise.schedule, recipe.data, round_index)
+    weights = weights_for(recipe.data, round_index)
+    factor = sum(weight * noise.schedule.factor(source + 1) for source, weight in weights.items())
     return factor * noise.rho0, factor * noise.rho1
 
 
 def stated_rates(recipe: Recipe, round_index: int, player: str, problems: Iterable[Problem]) -> Rates:
-    """
-    Return `(rho0, rho1)` that a player's correction assumes unless they are estimated: from `rates` or
-    [`label_rates`].
-    """
-    rates = recipe.rates
-    if rates.source == "given":
-        return rates.rho0, rates.rho1
+    """Return `(rho0, rho1)` that a correction assumes unless they are estimated: from `rates` or [`label_rates`]."""
+    if recipe.rates.source == "given":
+        return recipe.rates.rho0, recipe.rates.rho1
     return label_rates(recipe, round_index, player, problems)
 
 
@@ -67,14 +63,8 @@ def rates_at(noise: NoiseConfig, *, round_index: int, step: int = 0) -> Rates:
     return factor * noise.rho0, factor * noise.rho1
 
 
-def _mean_factor(schedule: RateSchedule, data: DataConfig, round_index: int) -> float:
-    return sum(weight * schedule.factor(source + 1) for source, weight in weights_for(data, round_index).items())
-
-
 def routed_rates(checker: CheckerConfig, problems: Iterable[Problem]) -> list[Rates]:
-    """
-    Return `(rho0, rho1)` of the checker's channel for each problem; without problems, those of its default route.
-    """
+    """Return `(rho0, rho1)` of the checker's channel for each problem; without problems, of its default route."""
     routes = make_routes(checker)
     # Problems share few routings, so each channel is computed once.
     known: dict[int, Rates] = {}

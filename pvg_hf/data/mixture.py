@@ -47,7 +47,6 @@ def mixture_weights(
             negative, not finite, all 0, or of unknown sources.
         ExtensionError: if a custom function raises an error or returns no mapping.
     """
-    # `mixture: module:Name` is short for `mixture: custom` with this function as `weights`.
     if ":" in kind and custom is None:
         kind, custom = "custom", kind
     _check_arguments(kind, round_index, {"sliding": ("window", window), "custom": ("custom", custom)})

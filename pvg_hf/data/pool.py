@@ -42,14 +42,16 @@ def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], feat
         ValueError: if a row lacks a column or has an additional one.
     """
     num_rows = 0
+    rows = chain.from_iterable(batches)
     with (
         replacing(Path(path)) as temporary,
         pq.ParquetWriter(temporary, features.arrow_schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        for rows in _regrouped(batches):
-            _check_keys(rows, features)
-            writer.write_table(pa.Table.from_pylist(rows, schema=features.arrow_schema))
-            num_rows += len(rows)
+        # Regrouped, so that the file does not depend on the incoming batches.
+        while group := list(islice(rows, ROW_GROUP_SIZE)):
+            _check_keys(group, features)
+            writer.write_table(pa.Table.from_pylist(group, schema=features.arrow_schema))
+            num_rows += len(group)
     return num_rows
 
 
@@ -75,10 +77,7 @@ def iterate_pool(
 
 
 def load_pool(
-    paths: PathLike | Sequence[PathLike],
-    columns: Sequence[str] | None = None,
-    *,
-    parts: Collection[str] | None = None,
+    paths: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None, *, parts: Collection[str] | None = None
 ) -> Dataset:
     """
     Load the rows of pool files as a dataset: in memory up to 64 MiB, else memory-mapped from a temporary file.
@@ -111,13 +110,6 @@ def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collect
 
 def _list_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-
-
-def _regrouped(batches: Iterable[Sequence[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
-    """Regroup rows to batches of `ROW_GROUP_SIZE`, so that the file does not depend on the incoming batches."""
-    rows = chain.from_iterable(batches)
-    while group := list(islice(rows, ROW_GROUP_SIZE)):
-        yield group
 
 
 def _check_keys(rows: Sequence[dict[str, Any]], features: Features) -> None:

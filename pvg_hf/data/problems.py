@@ -53,15 +53,11 @@ class GameProblems:
         return cls(task, parts, prompts)
 
     def for_round(self, recipe: Recipe) -> "GameProblems":
-        """
-        Return the same problems with the prompts of a round.
-
-        Raises `ValueError` if the sneaky prompt cannot show what the round's `task.sneaky_sees` asks for.
-        """
+        """Return the same problems with a round's prompts. Raises `ValueError` if they cannot show what it asks for."""
         return replace(self, prompts=recipe_prompts(recipe, self.task))
 
     def showing(self, honest: Mapping[str, str]) -> "GameProblems":
-        """Return the same problems, whose sneaky prompts show these solutions, by problem, in place of references."""
+        """Return the same problems, with sneaky prompts that show these solutions, by problem, instead of references."""
         return replace(self, honest=honest)
 
     def sample(self, part: str, number: int) -> list[dict[str, Any]]:
@@ -77,7 +73,6 @@ class GameProblems:
 
 
 def load_recipe_task(recipe: Recipe) -> Task:
-    """Load the recipe's task."""
     options = dict(recipe.task.options)
     if recipe.task.answer_format != "strict":  # not passed otherwise, because a custom task need not have this option
         options["answer_format"] = recipe.task.answer_format
@@ -87,7 +82,6 @@ def load_recipe_task(recipe: Recipe) -> Task:
 
 
 def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
-    """Return the prompts of the recipe's roles."""
     return PromptBuilder(
         task,
         overrides=recipe.task.prompts,

@@ -102,9 +102,8 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
         for index, text in enumerate(dataset[column]):
             text_of(f"row {index}", {column: text}, column)
     scores = list(dataset["score"])
-    _raise_for_scores(
-        [f"row {index}: {score!r}" for index, score in enumerate(scores) if not is_reference_score(score)]
-    )
+    wrong = [f"row {index}: {score!r}" for index, score in enumerate(scores) if not is_reference_score(score)]
+    _raise_for_scores(wrong)
     if needs_scores and all(score is None or score != score for score in scores):
         raise ValueError(
             f"None of the {len(scores)} proofs has a score, so that there is nothing to learn from. Let people score some, "

@@ -15,17 +15,12 @@ _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """
-    A proof to be scored by a person.
-
-    Args:
-        analyses: Analyses by the verifiers, as information for the person.
-    """
+    """A proof to be scored by a person."""
 
     key: str
     problem: str
     proof: str
-    analyses: Sequence[CheckedAnalysis]
+    analyses: Sequence[CheckedAnalysis]  # by the verifiers, as information for the person
 
 
 def read_review(path: Path) -> dict[str, float]:
@@ -44,8 +39,7 @@ def read_review(path: Path) -> dict[str, float]:
 
 def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, float]) -> None:
     """
-    Rewrite the review file atomically. Scores that people filled in are kept, even if their proof is no longer an
-    item.
+    Rewrite the review file atomically. Scores that people filled in are kept, even of proofs that are no longer items.
 
     Args:
         items: Proofs to be scored, including those that people have scored already.

@@ -32,12 +32,8 @@ SOLUTION_COLUMNS: dict[str, Value] = {
 }
 """Columns of every pool, whatever its task."""
 
-
 FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCERTIFIED})
-"""
-Outcomes of solutions that are kept and counted but never used in pairs: they show a failure rather than a mistake.
-"""
-
+"""Outcomes of solutions that are kept and counted but never used in pairs: they show a failure, not a mistake."""
 
 OUTCOME_WORDS = {
     Outcome.VERIFIED: "correct",
@@ -147,15 +143,11 @@ def make_solution(
         "sample_index": sample_index,
         "num_tokens": num_tokens,
         "is_truncated": is_truncated,
-        **_pick(problem, task.columns),
-        **_pick(grade.detail, task.detail_columns),
+        **{name: problem[name] for name in task.columns},
+        **{name: grade.detail[name] for name in task.detail_columns},
     }
 
 
 def environment_name(round_index: int, role: Role | str) -> str:
     """Return the environment of a solution: `base`, `round-000-helpful`, `round-000-sneaky`, ..."""
     return "base" if round_index == BASE_ROUND else f"{round_name(round_index)}-{Role(role).value}"
-
-
-def _pick(values: Mapping[str, Any], columns: Mapping[str, Value]) -> dict[str, Any]:
-    return {name: values[name] for name in columns}

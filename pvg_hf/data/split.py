@@ -81,17 +81,14 @@ def normalized_text(text: str) -> str:
 
 def _part_bounds(verifier_share: float, heldout_share: float, test_share: float) -> np.ndarray:
     """Return the upper ends of all parts but the last, on the unit interval."""
-    game = 1 - test_share
-    kept = 1 - heldout_share
+    game, kept = 1 - test_share, 1 - heldout_share
     # On the unit interval: verifier (kept, held out), prover (kept, held out), test.
     prover_start = game * verifier_share
     return np.array([prover_start * kept, prover_start, prover_start + (game - prover_start) * kept, game])
 
 
 def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -> np.ndarray:
-    """
-    Return a point in [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset.
-    """
+    """Return a point in [0, 1) for each problem; in a stratum they are equally spaced, at a random offset."""
     draws = np.array([derive_uniform(seed, "split", problem_id) for problem_id in ids])
     if strata is None:
         return draws

@@ -22,9 +22,8 @@ from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recall_outcomes
-from pvg_hf.noise.observed_rates import NoiseRate, escalation_rates, noise_rates
 from pvg_hf.noise.routing import Ledger, Routes, Tier, make_routes
-from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
+from pvg_hf.noise.telemetry import CallCounts, NoiseRate, count_calls, escalation_rates, noise_rates, read_events
 from pvg_hf.noise.verdicts import Verdict
 from pvg_hf.run.layout import CALL_SUMMARY, EVENTS, PhaseKey, RunFolder, partial_of
 

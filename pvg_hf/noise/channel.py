@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pvg_hf.config.noise_section import check_rates
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, Outcome
-from pvg_hf.noise.routing import Routing, Tier, can_pay
+from pvg_hf.noise.routing import POSSIBLE_VERDICTS, Routing, Tier, can_pay
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,7 @@ class Ending:
 @dataclass(frozen=True)
 class RoutedChannel:
     """
-    Distribution of a checker's results, given the truth.
-
-    Args:
-        correct, incorrect ([`Ending`]):
-            Results for correct and for incorrect solutions.
+    Distribution of a checker's results, given the truth: those for `correct` and for `incorrect` solutions.
     """
 
     correct: Ending
@@ -58,7 +54,9 @@ class RoutedChannel:
         """
         labelled = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
         if min(labelled) <= 0:
-            raise ValueError("The checker abstains from every solution, so that there is no label to correct.")
+            raise ValueError(
+                "The checker abstains from every solution, so that there is no label to correct: lower `timeout`, or raise `budget`."
+            )
         rho0, rho1 = self.incorrect.accept / labelled[0], self.correct.reject / labelled[1]
         check_rates(rho0, rho1)
         return rho0, rho1
@@ -70,9 +68,6 @@ def routed_channel(routing: Routing) -> RoutedChannel:
 
     It follows the probability that a solution reaches each tier. Errors, hanging and failures of the base checker are not
     included, and neither are budgets per round and in total, which depend on the number of solutions.
-
-    Returns:
-        [`RoutedChannel`].
     """
     return RoutedChannel(_find_ending(routing, is_correct=True), _find_ending(routing, is_correct=False))
 
@@ -105,10 +100,6 @@ def _find_ending(routing: Routing, *, is_correct: bool) -> Ending:
 
 def word_rates(tier: Tier, *, is_correct: bool) -> dict[Outcome, float]:
     """Return the probability of each outcome of a call, for solutions with one truth."""
-    spurious = tier.spurious_fail if is_correct else tier.spurious_pass
-    false, true = (
-        (Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIED)
-        if is_correct
-        else (Outcome.VERIFIER_SPURIOUS_PASS, Outcome.PROOF_INVALID)
-    )
+    noise, false, true = POSSIBLE_VERDICTS[is_correct]
+    spurious = vars(tier)[noise]
     return {Outcome.VERIFIER_TIMEOUT: tier.timeout, false: spurious, true: 1 - tier.timeout - spurious}

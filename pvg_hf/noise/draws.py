@@ -8,11 +8,7 @@ _UNIT = 2.0**-53
 
 
 def solution_key(problem_id: str, solution: str) -> int:
-    """
-    Return the key of a solution for drawing its noise: equal texts of a problem have the same key.
-
-    Returns: in [0, 2**63).
-    """
+    """Return a solution's key for drawing its noise, in [0, 2**63). Equal texts of a problem have the same key."""
     return derive_seed("solution", problem_id, solution)
 
 
@@ -31,9 +27,7 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
 
 
 def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
-    """
-    Draw the noise of a pair's order, like [`label_draw`]; `keys` are those of its solutions, in their original order.
-    """
+    """Draw the noise of a pair's order, like [`label_draw`]; `keys` are its solutions', in their original order."""
     return derive_uniform(seed, "pair", *moment, *keys)
 
 

@@ -40,9 +40,10 @@ class ErrorBuckets:
         values = SolutionValues(problem, solution, self.seed)
         for bucket, fits in zip(self.config.targeted_buckets, self._conditions, strict=True):
             if fits(values):
+                default = self.config
                 return (
-                    self.config.TPR if bucket.TPR is None else bucket.TPR,
-                    self.config.FPR if bucket.FPR is None else bucket.FPR,
+                    default.TPR if bucket.TPR is None else bucket.TPR,
+                    default.FPR if bucket.FPR is None else bucket.FPR,
                 )
         return self.config.TPR, self.config.FPR
 

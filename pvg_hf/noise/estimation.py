@@ -49,7 +49,7 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
         of_class = labels[truths == truth]
         if not len(of_class):
             raise ValueError(
-                f"None of the {len(labels)} trusted items is {what}, so that the rate of these cannot be estimated."
+                f"None of the {len(labels)} trusted items is {what}: the rate of these cannot be estimated."
             )
         num_wrong, n = int((of_class != truth).sum()), len(of_class)
         estimates.append(wilson(num_wrong / n, n, n))
@@ -58,7 +58,6 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
 
 
 def binary(name: str, values: ArrayLike) -> np.ndarray:
-    """Convert values to integers that are 0 or 1."""
     values = np.asarray(values)
     neither = ~np.isin(values, (0, 1))
     if neither.any():

@@ -248,19 +248,13 @@ class ImperfectChecker:
 
 
 def make_checker(
-    config: CheckerConfig,
-    *,
-    seed: int,
-    ledger: Ledger | None = None,
-    write: Callable[[str], object] | None = None,
+    config: CheckerConfig, *, seed: int, ledger: Ledger | None = None, write: Callable[[str], object] | None = None
 ) -> ImperfectChecker:
     """Make the checker that a recipe's section describes."""
     clock = RealClock() if config.clock == "real" else VirtualClock()
     errors = None if config.errors is None else ErrorBuckets(config.errors, seed)
-    routes = make_routes(config)
-    return ImperfectChecker(
-        make_base(config), routes, seed=seed, clock=clock, ledger=ledger, write=write, errors=errors
-    )
+    base, routes = make_base(config), make_routes(config)
+    return ImperfectChecker(base, routes, seed=seed, clock=clock, ledger=ledger, write=write, errors=errors)
 
 
 def make_base(config: CheckerConfig) -> BaseChecker | None:
@@ -275,11 +269,7 @@ def make_base(config: CheckerConfig) -> BaseChecker | None:
 
 
 def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckerOutcome]:
-    """
-    Recover outcomes from the events of their calls.
-
-    Returns: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
-    """
+    """Recover outcomes, by round and [`~pvg_hf.noise.draws.solution_key`], from the events of their calls."""
     of_solution: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for event in events:
         of_solution.setdefault((event["round"], int(event["solution"], 16)), []).append(event)

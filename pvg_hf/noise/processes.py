@@ -24,9 +24,7 @@ KEPT_VARIABLES = frozenset(_KEPT.split())
 """Environment variables that every checker sees: programs need them to be found, to start and to read text."""
 
 _KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")
-
 _NOT_RUN_CODES = (126, 127)  # exit codes of a shell for a command that cannot be executed or does not exist
-
 _SHOWN = 500  # characters of an error in messages
 
 
@@ -84,12 +82,9 @@ def _fill_paths(part: str, places: dict[str, Path]) -> str:
 
 def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
     """
-    Return the part of this process's environment that a checker sees.
+    Return the part of this process's environment that a checker sees, with the variables named in `passed` if they are set.
 
     A checker judges, and may execute, text from a model, so it gets no tokens, keys or passwords.
-
-    Args:
-        passed: Names of further variables; those that are set are included.
     """
     return {
         name: value
@@ -133,7 +128,6 @@ def end_group(group: int) -> None:
 
 
 START_SECONDS = 120.0  # time limit for importing the function's module
-
 _PROCESSES = multiprocessing.get_context("spawn")  # a forked process with threads may hang
 
 

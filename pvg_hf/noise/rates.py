@@ -30,10 +30,7 @@ def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
     """
     Read a symmetric rate or a pair of rates.
 
-    Args:
-        rate_or_rates: A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0
-            | truth 1).
-    Returns: `(rho0, rho1)`.
+    Returns: `(rho0, rho1)`, with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
     Raises `ValueError` as for [`check_rates`], or if there are not two rates.
     """
     rates = tuple(rate_or_rates) if isinstance(rate_or_rates, Sequence) else (rate_or_rates, rate_or_rates)
@@ -154,8 +151,11 @@ def flip_labels_by_uniforms(
         raise ValueError(
             f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label needs one draw."
         )
-    if not ((uniforms >= 0) & (uniforms < 1)).all():
-        raise ValueError("`uniforms` has values outside [0, 1).")
+    outside = uniforms[~((uniforms >= 0) & (uniforms < 1))]
+    if len(outside):
+        raise ValueError(
+            f"`uniforms` has {len(outside)} values outside [0, 1), e.g. {outside[0].item()}; draw them from [0, 1)."
+        )
     is_one = labels == 1
     _check_all(is_one | (labels == 0), labels, "0 or 1")
     flips = torch.where(is_one, uniforms < rho1, uniforms < rho0)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from pvg_hf.config.conditions import Condition
 from pvg_hf.config.fields import check_option, stated_values
@@ -26,11 +26,9 @@ from pvg_hf.core.roles import ACCEPTING, Outcome
 from pvg_hf.noise.verdicts import ProblemRow, Verdict
 
 DEFAULT_TIER = "balanced"
-
 CRITICAL_TIER = "slow_precise"
 
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
-
 _DEFAULTS = CheckerConfig()
 
 
@@ -80,9 +78,8 @@ class Tier:
 
     def timeout_ms(self, draw: float) -> float:
         """Return the duration of an injected timeout for a uniform draw."""
-        return (
-            self.budget_ms if self.timeout_duration is None else self.timeout_duration.quantile(draw, self.budget_ms)
-        )
+        duration = self.timeout_duration
+        return self.budget_ms if duration is None else duration.quantile(draw, self.budget_ms)
 
     @property
     def mean_timeout_ms(self) -> float:
@@ -94,16 +91,6 @@ class Tier:
 
 DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(TierName)}
 """The default tiers by name, in the order in which a solution escalates."""
-
-
-def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
-    function = load_function(spec, "condition", "(problem) -> bool")
-
-    def holds(problem: ProblemRow) -> bool:
-        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
-            return bool(function(problem))
-
-    return holds
 
 
 class Call(NamedTuple):
@@ -166,7 +153,6 @@ class Routing:
         return DEFAULT_TIER if is_single else self.tiers[0].name
 
     def place_of(self, name: str) -> int:
-        """Return the index of a tier."""
         names = [tier.name for tier in self.tiers]
         if name not in names:
             raise ValueError(f"Unknown tier `{name}`. {suggest(str(name), names)}")
@@ -195,9 +181,14 @@ class Routing:
 
     def critical(self) -> "Routing":
         """Return a routing that goes directly to the most careful of the same tiers."""
-        return Routing(
-            self.tiers, "never", CRITICAL_TIER, max_attempts=1, budget=self.budget, noise_enabled=self.noise_enabled
-        )
+        return replace(self, escalation_policy="never", start=CRITICAL_TIER, max_attempts=1)
+
+
+POSSIBLE_VERDICTS = {
+    True: ("spurious_fail", Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIED),
+    False: ("spurious_pass", Outcome.VERIFIER_SPURIOUS_PASS, Outcome.PROOF_INVALID),
+}
+"""By the truth of a solution: the noise that makes a call wrong, and the outcomes of a wrong and of a right call."""
 
 
 def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_real: bool = False) -> Call:
@@ -219,13 +210,10 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
         return Call(tier.name, Outcome.VERIFIER_INTERNAL_ERROR, None, duration_ms, tier.cost)
     if verdict.passed is None or tier.is_late(verdict):
         return Call(tier.name, Outcome.VERIFIER_TIMEOUT, None, tier.budget_ms, tier.cost)
-    if verdict.passed:
-        if which < tier.spurious_fail:
-            return Call(tier.name, Outcome.VERIFIER_SPURIOUS_FAIL, "spurious_fail", duration_ms, tier.cost)
-        return Call(tier.name, Outcome.VERIFIED, None, duration_ms, tier.cost)
-    if which < tier.spurious_pass:
-        return Call(tier.name, Outcome.VERIFIER_SPURIOUS_PASS, "spurious_pass", duration_ms, tier.cost)
-    return Call(tier.name, Outcome.PROOF_INVALID, None, duration_ms, tier.cost)
+    noise, false, true = POSSIBLE_VERDICTS[verdict.passed]
+    if which < vars(tier)[noise]:
+        return Call(tier.name, false, noise, duration_ms, tier.cost)
+    return Call(tier.name, true, None, duration_ms, tier.cost)
 
 
 def can_pay(tier: Tier, spent: float, budget: float | None) -> bool:
@@ -283,9 +271,6 @@ class Ledger:
         self.spent += cost
 
 
-EVERYTHING = "all"  # name of the only slice if problems are not divided into slices
-
-
 class Routes:
     """
     Selects the routing for a problem.
@@ -315,7 +300,7 @@ class Routes:
     ):
         if slices and slice_by is None:
             raise ValueError(
-                f"There are overrides for the slices {list(slices)}, but no `slice_by` that defines slices."
+                f"There are overrides for the slices {list(slices)}, but no `slice_by` that defines them."
             )
         self.routing = routing or Routing()
         self.slice_by = slice_by
@@ -329,11 +314,21 @@ class Routes:
 
     def of(self, problem: ProblemRow) -> tuple[Routing, str]:
         """Return the routing of a problem's solutions, and the name of its slice."""
-        name = EVERYTHING if self.slice_by is None else str(problem[self.slice_by])
+        name = "all" if self.slice_by is None else str(problem[self.slice_by])
         routing = self.slices.get(name, self.routing)
         if self.critical is not None and self.critical(problem):
             return self._critical[id(routing)], name
         return routing, name
+
+
+def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
+    function = load_function(spec, "condition", "(problem) -> bool")
+
+    def holds(problem: ProblemRow) -> bool:
+        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
+            return bool(function(problem))
+
+    return holds
 
 
 def make_routes(config: CheckerConfig) -> Routes:
@@ -342,26 +337,25 @@ def make_routes(config: CheckerConfig) -> Routes:
 
     Raises `ValueError` for rates that leave no information about the truth, an unknown tier, or a malformed condition.
     """
-    tiers = _override_tiers(DEFAULT_TIERS, config.tiers)
     routing = Routing(
-        tuple(tiers.values()),
+        _override_tiers(tuple(DEFAULT_TIERS.values()), config.tiers),
         config.escalation_policy,
         config.tier,
         config.max_attempts,
         config.budget.per_solution,
         config.noise_enabled,
     )
-    slices = {name: _override_routing(routing, tiers, override) for name, override in config.slices.items()}
+    slices = {name: _override_routing(routing, override) for name, override in config.slices.items()}
     return Routes(routing, slice_by=config.slice_by, slices=slices, critical=config.critical)
 
 
-def _override_tiers(tiers: Mapping[str, Tier], config: TiersConfig) -> dict[str, Tier]:
-    return {name: replace(tier, **stated_values(vars(config)[name])) for name, tier in tiers.items()}
+def _override_tiers(tiers: tuple[Tier, ...], config: TiersConfig) -> tuple[Tier, ...]:
+    return tuple(replace(tier, **stated_values(vars(config)[tier.name])) for tier in tiers)
 
 
-def _override_routing(routing: Routing, tiers: Mapping[str, Tier], config: SliceConfig) -> Routing:
+def _override_routing(routing: Routing, config: SliceConfig) -> Routing:
     stated = stated_values(config)
-    overrides: dict[str, Any] = {"tiers": tuple(_override_tiers(tiers, stated.pop("tiers")).values())}
+    stated["tiers"] = _override_tiers(routing.tiers, stated["tiers"])
     if "tier" in stated:
-        overrides["start"] = stated.pop("tier")
-    return replace(routing, **overrides, **stated)
+        stated["start"] = stated.pop("tier")
+    return replace(routing, **stated)

@@ -1,22 +1,22 @@
-"""Events of a checker's calls as lines of a log, and counts of them by tier and slice."""
+"""Events of a checker's calls as lines of a log, counts of them by tier and slice, and rates beside the configured ones."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, SPURIOUS, Outcome
-from pvg_hf.noise.routing import Call
+from pvg_hf.noise.routing import Call, Tier
 from pvg_hf.noise.verdicts import Verdict
 
 EVENT = "check"
 
+# Without durations, since a real clock never measures the same twice.
 _DIGESTED = ("round", "problem", "solution", "slice", "attempt", "tier", "noise", "code", "truth", "cost", "seed_path")
-
-_MODULUS = 1 << 256
 
 
 class Asked(NamedTuple):
@@ -67,19 +67,15 @@ def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed: s
 
 def digest_events(events: Iterable[Mapping[str, Any]]) -> str:
     """
-    Hash events regardless of their order, for comparing two runs: the sum of the events' hashes.
+    Hash events without their durations, regardless of their order, for comparing two runs.
 
-    Durations are not included, since a real clock measures them.
-
-    Returns: 64 hexadecimal digits.
+    Returns: the sum of the events' hashes, as 64 hexadecimal digits.
     """
     total = 0
     for event in events:
-        # Durations are not among the names: a real clock never measures the same twice.
         text = json.dumps([event[name] for name in _DIGESTED])
         total += int.from_bytes(blake2b(text.encode(), digest_size=32).digest(), "big")
-    # A sum is independent of the order of the events.
-    return f"{total % _MODULUS:064x}"
+    return f"{total % (1 << 256):064x}"
 
 
 NOISE_TYPES = ("timeout", "spurious_fail", "spurious_pass")
@@ -131,13 +127,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
-    """
-    Count the calls of an event log.
-
-    Args:
-        events: Events of calls, in the order in which they were written: those about the same solution are
-            consecutive.
-    """
+    """Count the calls of an event log, in the order in which they were written: a solution's calls are consecutive."""
     counts = CallCounts()
     known: set[tuple[Any, ...]] = set()
 
@@ -181,8 +171,43 @@ def _count_trial(counts: CallCounts, event: Mapping[str, Any]) -> None:
     """
     verdict = None if event.get("is_late") else event["truth"]
     possible = {"timeout": True, "spurious_fail": verdict is True, "spurious_pass": verdict is False}
-    for noise in NOISE_TYPES:
-        if possible[noise]:
+    for noise, is_possible in possible.items():
+        if is_possible:
             place = (noise, event["tier"], event["slice"])
             counts.trials[place] += 1
             counts.injected[place] += event["noise"] == noise
+
+
+@dataclass(frozen=True)
+class NoiseRate:
+    """
+    Observed and configured rate of one kind of injected noise.
+
+    Args:
+        noise: `timeout`, `spurious_fail` or `spurious_pass`.
+        figure: The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of
+            them; else those with the truth that the noise affects and a verdict in time.
+    """
+
+    noise: str
+    tier: str
+    slice: str
+    configured: float
+    figure: Figure
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "figure"} | asdict(self.figure)
+
+
+def noise_rates(counts: CallCounts, configured: Mapping[tuple[str, str], Tier]) -> list[NoiseRate]:
+    """Return the observed rate of each noise, in each tier and slice where it could be injected, sorted."""
+    return [
+        NoiseRate(noise, tier, of_slice, vars(configured[tier, of_slice])[noise], rate(counts.injected[place], trials))
+        for place, trials in sorted(counts.trials.items())
+        for noise, tier, of_slice in [place]
+    ]
+
+
+def escalation_rates(counts: CallCounts) -> dict[str, Figure]:
+    """Return the share of escalated calls that accepted, by transition."""
+    return {name: rate(counts.successes[name], number) for name, number in sorted(counts.escalations.items())}

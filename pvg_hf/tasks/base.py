@@ -60,31 +60,20 @@ class Grade:
         return None if self.abstains else int(self.correct)
 
     def signal(self, name: str) -> float:
-        """
-        Return `certified`, `test_pass_rate` or a number in `detail` as a float for rewards; NaN if it is missing.
-        """
+        """Return `certified`, `test_pass_rate` or a number in `detail` as a float for rewards; NaN if it is missing."""
         stated = {"certified": self.certified, "test_pass_rate": self.test_pass_rate, **self.detail}
         value = stated.get(name)
         return math.nan if value is None else float(value)
 
 
 def final_grade(grade: Grade, is_truncated: bool) -> Grade:
-    """
-    Return the grade after taking truncation into account: a truncated text has no final answer and is not correct.
-
-    The answer that it states may be the beginning of another one (`#### 1` of `#### 18`).
-    """
+    """Return the grade of a text that may be truncated, and is then not correct and has no answer."""
+    # The answer that a truncated text states may be the beginning of another one (`#### 1` of `#### 18`).
     return replace(grade, answer=None, correct=False) if is_truncated else grade
 
 
 def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
-    """
-    Return the outcome of a graded solution, by the first rule that applies.
-
-    Args:
-        grade: The task's grade of the text.
-        is_truncated: Whether the text was truncated at the prover's length limit.
-    """
+    """Return the outcome of a graded solution, by the first rule that applies."""
     if is_truncated:
         return Outcome.TRUNCATED
     if grade.answer is None:
@@ -98,12 +87,7 @@ Grader = Callable[[Mapping[str, Any], str], Grade]
 
 
 def call_grader(
-    grader: Grader,
-    problem: Mapping[str, Any],
-    solution: str,
-    *,
-    name: str = "The grader",
-    detail: Iterable[str] = (),
+    grader: Grader, problem: Mapping[str, Any], solution: str, *, name: str = "The grader", detail: Iterable[str] = ()
 ) -> Grade:
     """
     Grade a solution with code that may be the user's, and check the result.
@@ -209,16 +193,12 @@ PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 """Text columns that the problems of every task have."""
 
 PROOF_SCORE = "proof_score"
-"""
-Name of the detail column with a proof's score. In tasks without it, a correct solution scores 1 and an incorrect one
-0.
-"""
+"""Name of the detail column with a proof's score. In tasks without it, a correct solution scores 1 and others 0."""
 
 Split = Literal["train", "test"]
 
 
 def check_split(split: str) -> None:
-    """Check the name of a split."""
     if split not in get_args(Split):
         raise ValueError(f"Unknown split {split!r}; allowed: {', '.join(f'`{name}`' for name in get_args(Split))}.")
 
@@ -433,11 +413,7 @@ def _check_text(problems: Dataset, name: str, what: str) -> None:
 
 
 def check_values(values: Sequence[object], feature: Value, what: str) -> None:
-    """
-    Check that values can be stored as `feature`, as in a pool.
-
-    Raises `ExtensionError` with `what` and both types in the message.
-    """
+    """Raise `ExtensionError`, with `what` and both types in the message, if values cannot be stored as `feature`."""
     # Arrow's own conversion decides what fits, since it will write the pool.
     kind = Features({"column": feature}).arrow_schema.field("column").type
     try:
@@ -459,7 +435,5 @@ class RatesAnalyses(Protocol):
         ...
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
-        """
-        Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several.
-        """
+        """Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several."""
         ...

@@ -16,12 +16,7 @@ Row = dict[str, Any]
 
 
 def draw_problems(
-    name: str,
-    split: Split,
-    draw: Callable[[np.random.Generator], Row],
-    *,
-    num_problems: Mapping[str, int],
-    seed: int,
+    name: str, split: Split, draw: Callable[[np.random.Generator], Row], *, num_problems: Mapping[str, int], seed: int
 ) -> Dataset:
     """
     Draw the problems of a split. No text occurs twice in it, or in both splits.
@@ -37,22 +32,22 @@ def draw_problems(
     if split == "train":
         texts = {row["problem"] for row in rows}  # no test problem is trained on
         rows = _draw_distinct(draw, derive_rng(seed, name, "train"), num_problems["train"], excluded=texts)
-    ids = (f"{name}-{seed}-{split}-{index:07d}-{_digest(row['problem'])}" for index, row in enumerate(rows))
+    # The id has a hash of the text, so that other options give other ids.
+    digests = [blake2b(row["problem"].encode(), digest_size=4).hexdigest() for row in rows]
+    ids = (f"{name}-{seed}-{split}-{index:07d}-{digest}" for index, digest in enumerate(digests))
     return Dataset.from_list([{"problem_id": problem_id, **row} for problem_id, row in zip(ids, rows, strict=True)])
 
 
 def _draw_distinct(
     draw: Callable[[np.random.Generator], Row], rng: np.random.Generator, number: int, excluded: set[str]
 ) -> list[Row]:
-    """Draw problems with distinct texts, none of them in `excluded`."""
     rows: dict[str, Row] = {}
     repeats = 0
     while len(rows) < number:
         row = draw(rng)
-        text = row["problem"]
         repeats += 1
-        if text not in excluded and text not in rows:
-            rows[text] = row
+        if row["problem"] not in excluded and row["problem"] not in rows:
+            rows[row["problem"]] = row
             repeats = 0
         if repeats == MAX_REPEATS:
             raise ValueError(
@@ -60,8 +55,3 @@ def _draw_distinct(
                 "options, or ask for fewer problems."
             )
     return list(rows.values())
-
-
-def _digest(text: str) -> str:
-    """Hash a problem's text for its id, so that other options give other ids."""
-    return blake2b(text.encode(), digest_size=4).hexdigest()

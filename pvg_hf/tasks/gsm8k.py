@@ -118,7 +118,11 @@ class Gsm8kTask(Task):
 
     def problems(self, split: Split) -> Dataset:
         check_split(split)
-        source, rows = self._read(split)
+        if self.path is not None:
+            file = Path(self.path) / f"{split}.jsonl"
+            source, rows = f"`{file}`", list(_read_own_rows(file))
+        else:
+            source, rows = f"split `{split}` of `{self.hub_id}`", _read_hub(self.hub_id, split)
         number = self.num_problems[split]
         if not rows:
             raise ValueError(f"There are no problems in {source}.")
@@ -127,13 +131,6 @@ class Gsm8kTask(Task):
         problems = [_problem(split, index, row, source) for index, row in enumerate(rows[:number])]
         features = {name: Value("string") for name in ("problem_id", "problem", "reference")}
         return Dataset.from_list(problems, features=Features({**features, **self.columns}))
-
-    def _read(self, split: Split) -> tuple[str, list[dict[str, Any]]]:
-        """Return a description of the source for messages, and the rows."""
-        if self.path is not None:
-            file = Path(self.path) / f"{split}.jsonl"
-            return f"`{file}`", list(_read_own_rows(file))
-        return f"split `{split}` of `{self.hub_id}`", _read_hub(self.hub_id, split)
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)

@@ -21,16 +21,13 @@ def iterate_json_rows(file: Path, advice: str = "") -> Iterator[tuple[str, dict[
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     place = f"`{file}`, line {number},"
-                    yield place, _parse_at(place, line)
+                    try:
+                        row = parse_json_row(line)
+                    except ValueError as err:
+                        raise ValueError(f"{place} {err}") from err
+                    yield place, row
     except OSError as err:
         raise ValueError(" ".join([f"Cannot read `{file}`: {err}.", *([advice] if advice else [])])) from err
-
-
-def _parse_at(place: str, line: bytes) -> dict[str, Any]:
-    try:
-        return parse_json_row(line)
-    except ValueError as err:
-        raise ValueError(f"{place} {err}") from err
 
 
 def parse_json_row(line: bytes) -> dict[str, Any]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _DEFAULTS = TaskConfig()
-
 _HINTS = ("reference_answer", "honest_solution")
 
 
@@ -140,7 +139,6 @@ class PromptBuilder:
         hints: Mapping[str, str | None],
         examples: Sequence[Mapping[str, str]],
     ) -> str:
-        """Fill the template of a role."""
         role = _role(role)
         if role not in self.templates:
             known = ", ".join(f"`{name}`" for name in self.templates)

@@ -49,11 +49,7 @@ def load_task(name: str, /, **options: Any) -> Task:
 
 
 def find_task_class(name: str) -> type[Task]:
-    """
-    Return the class of a task without constructing it.
-
-    Raises `ValueError` for an unknown name, or an object that is not a task class.
-    """
+    """Return a task's class. Raises `ValueError` for an unknown name, or an object that is not a task class."""
     if ":" not in name and name not in TASKS:
         raise ValueError(
             f"Unknown task `{cut_to_line(name)}`. {suggest(name, TASKS)} Name a custom task as `package.module:Name`."
@@ -84,12 +80,7 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
 
 
 def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
-    """
-    Check a value against the parameter's annotation.
-
-    YAML reads unquoted numbers and `on` as numbers and booleans.
-    """
-    # Only plain annotations are checked; a custom task may use any other type.
+    # YAML reads unquoted numbers and `on` as numbers and booleans. Only plain annotations are checked; a custom task may use any other type.
     stated = None if parameter is None else parameter.annotation
     allowed = get_args(stated) or (stated,)
     if not set(allowed) <= {bool, int, float, str, NoneType}:

@@ -132,5 +132,5 @@ def test_flip_labels_rejects_labels_that_are_neither_0_nor_1(label):
 def test_draws_must_match_the_labels():
     with pytest.raises(ValueError, match=r"shape \(2,\) and `labels` \(3,\)"):
         flip_labels_by_uniforms(torch.zeros(3), torch.zeros(2), 0.1)
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match=r"1 values outside \[0, 1\), e.g. 1.0"):
         flip_labels_by_uniforms(torch.zeros(2), torch.tensor([0.5, 1.0]), 0.1)

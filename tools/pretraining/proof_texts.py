@@ -9,6 +9,7 @@ import numpy as np
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.arithmetic.flaw import nearby_number
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.flaw_detection import CheckedLine, Issue, check_lines, find_issues, grade_proof
@@ -24,7 +25,6 @@ from pvg_hf.tasks.proofs.language import (
     write_analysis,
 )
 from pvg_hf.tasks.proofs.stories import (
-    MAX_NUMBER,
     Step,
     Story,
     conclusion_line,

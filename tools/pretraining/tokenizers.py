@@ -100,7 +100,7 @@ def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
         *language.MARKS.values(),
         *VERDICTS.values(),
     ]
-    return _build(texts, stories.MAX_NUMBER, 512)
+    return _build(texts, grammar.MAX_NUMBER, 512)
 
 
 def _build(

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ class PairReport:
         causes = [f"{self.num_problems} have a pair"] if self.num_problems else []
         causes += [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
         dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
-        failed = f" ({_describe_counts(self.failed)})" if self.dropped.get("failed") else ""
+        outcomes = ", ".join(f"{name} {count}" for name, count in sorted(self.failed.items()))
+        failed = f" ({outcomes})" if self.dropped.get("failed") else ""
         number = f"Only {self.num_pairs} pairs" if self.num_pairs else "No pair"
         return (
             f"{number} of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
@@ -114,16 +116,17 @@ class PairReport:
     def _remedy(self) -> str:
         """Advise what to change in a recipe, by the most frequent cause."""
         num_failed = self.dropped.get("failed", 0)
-        if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
+        most = self.num_solutions / 2
+        if num_failed > most and self.failed.get("TRUNCATED", 0) > num_failed / 2:
             return "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
-        if num_failed > self.num_solutions / 2 and self.failed.get("NO_ANSWER", 0) > num_failed / 2:
+        if num_failed > most and self.failed.get("NO_ANSWER", 0) > num_failed / 2:
             return (
                 "Most have no answer: have the last number read (`task.answer_format: lenient`), show the prover solved examples "
                 "(`task.few_shot`), or train it to keep the format (`prover.warmup`)."
             )
-        if self.dropped.get("abstained", 0) > self.num_solutions / 2:
+        if self.dropped.get("abstained", 0) > most:
             return "Most have no label: raise the budget of `noise.checker`, or use another checker."
-        if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
+        if self.dropped.get("outside_mixture", 0) > most:
             return "Most are from rounds of weight 0: change `data.mixture`."
         if self.without_pair.get("no_incorrect", 0) > self.without_pair.get("no_correct", 0):
             return (
@@ -158,10 +161,6 @@ _DROPPED = {
     "same_as_reference": "{} equal the reference",
     "duplicate_text": "{} repeat a text of their round",
 }
-
-
-def _describe_counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none"
 
 
 class RowTexts:
@@ -367,9 +366,7 @@ def _pair_batches(
             "rejected_role": ROLE_NAMES[incorrect["role"]],
             "chosen_round": pa.array(correct["round_index"], mask=by_reference),
             "rejected_round": incorrect["round_index"],
-            "environment": [
-                environment_name(k, ROLES[role]) for k, role in incorrect[["round_index", "role"]].tolist()
-            ],
+            "environment": [environment_name(k, ROLES[i]) for k, i in incorrect[["round_index", "role"]].tolist()],
             "source": [round_name(k) for k in incorrect["round_index"].tolist()],
             "chosen_correct": correct["correct"] | by_reference,
             "rejected_correct": incorrect["correct"],
@@ -401,9 +398,7 @@ def _report(candidates: Candidates, choice: SelectedSolutions, matches: Matches)
 
 def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
     """Count the candidates that are in no pair, by reason, source and label."""
-    # Pairs with a correct side from the pool rather than a reference (-1).
-    own = matches.correct >= 0
-    # Candidates that are in no pair.
+    own = matches.correct >= 0  # pairs with a correct side from the pool rather than a reference
     is_unused = np.ones(len(rows), dtype=bool)
     is_unused[matches.correct[own]] = False
     is_unused[matches.incorrect] = False
@@ -414,14 +409,11 @@ def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
         "replaced_by_reference": has_pair & ~has_own & (rows["label"] == 1),
         "not_chosen": has_pair & (has_own | (rows["label"] == 0)),
     }
-    return {
-        f"{reason}/{source}/{side}": count
-        for reason, applies in reasons.items()
-        for label, side in enumerate(SIDES)
-        for source, count in count_by_source(
-            rows["round_index"][is_unused & applies & (rows["label"] == label)]
-        ).items()
-    }
+    counts = {}
+    for (reason, applies), (label, side) in product(reasons.items(), enumerate(SIDES)):
+        rounds = rows["round_index"][is_unused & applies & (rows["label"] == label)]
+        counts.update({f"{reason}/{source}/{side}": count for source, count in count_by_source(rounds).items()})
+    return counts
 
 
 def _check_settings(
@@ -439,11 +431,7 @@ def _check_settings(
 
 
 def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> None:
-    """
-    Check the settings of [`build_pairs`] that determine which pairs are formed.
-
-    Raises `ValueError` for a setting outside its range, or settings that contradict each other.
-    """
+    """Raise `ValueError` for settings of [`build_pairs`] that are outside their range or contradict each other."""
     check_option(DataConfig, "pairs", pairs)
     check_option(DataConfig, "pair_share", pair_share)
     if pairs == "all" and correct_source != "prover":

@@ -1,9 +1,10 @@
 """Chooses the solutions of a pool that are used in pairs, and matches them; without their texts, so that a million fit in memory."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +31,8 @@ CANDIDATE = np.dtype(
     ]
 )
 
+# Fields that order candidates independently of files and rows; the least significant comes first, as for `np.lexsort`.
 IDENTITY = ("text_hash", "sample_index", "role", "round_index", "problem")
-"""
-Fields that order candidates independently of files and rows; the least significant comes first, as for `np.lexsort`.
-"""
 
 _COLUMNS = ("problem_id", "part", "role", "round_index", "sample_index", "label", "correct", "outcome", "solution")
 
@@ -98,13 +97,13 @@ def _candidates_of(
     is_in_parts = _is_in(batch["part"], parts)
     rows, batch = rows[is_in_parts], batch.filter(pa.array(is_in_parts))
     result.num_solutions += len(rows)
-    problem = _problem_codes(batch["problem_id"], codes)
+    problem = _encode(batch["problem_id"], lambda problem_id: codes.setdefault(problem_id, len(codes)))
     is_kept = _count_drops(batch, rounds, result)
     rows, batch = rows[is_kept], batch.filter(pa.array(is_kept))
 
     block = np.empty(len(rows), CANDIDATE)
     block["row"], block["problem"] = rows, problem[is_kept]
-    block["role"] = _role_codes(batch["role"])
+    block["role"] = _encode(batch["role"], lambda role: ROLES.index(Role(role)))
     block["text_hash"] = _text_hashes(batch["solution"])
     for name in ("round_index", "sample_index", "label", "correct"):
         block[name] = batch[name].to_numpy(zero_copy_only=False)
@@ -158,16 +157,10 @@ def _is_in(column: pa.Array, values: Collection[object]) -> np.ndarray:
     return pc.is_in(column, value_set=allowed).to_numpy(zero_copy_only=False)
 
 
-def _problem_codes(ids: pa.Array, codes: dict[str, int]) -> np.ndarray:
-    encoded = ids.dictionary_encode()
-    known = np.array([codes.setdefault(problem_id, len(codes)) for problem_id in encoded.dictionary.to_pylist()])
-    return known.astype(np.int32)[encoded.indices.to_numpy()]
-
-
-def _role_codes(roles: pa.Array) -> np.ndarray:
-    encoded = roles.dictionary_encode()
-    known = np.array([ROLES.index(Role(role)) for role in encoded.dictionary.to_pylist()], dtype=np.int8)
-    return known[encoded.indices.to_numpy()]
+def _encode(texts: pa.Array, code_of: Callable[[str], int]) -> np.ndarray:
+    encoded = texts.dictionary_encode()
+    codes = np.array([code_of(text) for text in encoded.dictionary.to_pylist()], dtype=np.int32)
+    return codes[encoded.indices.to_numpy()]
 
 
 def _text_hashes(texts: pa.Array) -> np.ndarray:
@@ -188,9 +181,7 @@ class SelectedSolutions:
     Args:
         chosen: shape `(num_chosen,)`. Indices of candidates, sorted by problem, then label (if labels count), then at
             random.
-        short: Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
-            `<source>/too_few_solutions` if labels do not count.
-        refilled: Number of such slots that each source filled in place of another one.
+        short, refilled, unfilled: As in [`~pvg_hf.data.pairs.build.PairReport`].
     """
 
     chosen: np.ndarray
@@ -265,24 +256,13 @@ def count_by_source(round_indices: np.ndarray) -> Counter[str]:
     return Counter(dict(zip(map(round_name, rounds.tolist()), counts.tolist())))
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """
-    Uniform draws in [0, 1), from a separate generator for each problem.
+class _Draws(NamedTuple):
+    """Uniform draws in [0, 1), from a separate generator for each problem."""
 
-    Args:
-        offset (`np.ndarray`), coin (`np.ndarray`), of shape `(num_problems,)`:
-            Draws for [`_allot`] and for the odd slot.
-        order (`np.ndarray` of shape `(num_problems, num_sources)`):
-            A random order of the sources.
-        priority (`np.ndarray` of shape `(num_candidates,)`):
-            Candidates with the lowest values are selected.
-    """
-
-    offset: np.ndarray
-    coin: np.ndarray
-    order: np.ndarray
-    priority: np.ndarray
+    offset: np.ndarray  # (num_problems,), for `_allot`
+    coin: np.ndarray  # (num_problems,), for the odd slot
+    order: np.ndarray  # (num_problems, num_sources): a random order of the sources
+    priority: np.ndarray  # (num_candidates,); those with the lowest values are selected
 
 
 def _draw(candidates: Candidates, num_sources: int, seed: int, round_index: int) -> _Draws:
@@ -309,15 +289,10 @@ def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order:
     expectation over the offset. The order only determines which sources are rounded up together.
 
     Args:
-        shares (`np.ndarray` of shape `(num_sources,)`):
-            Weights with any sum.
-        num_slots (`np.ndarray`), offset (`np.ndarray`), of shape `(num_problems,)`:
-            Number of slots, and offset in [0, 1).
-        order (`np.ndarray` of shape `(num_problems, num_sources)`):
-            Order of the sources on the line.
-
-    Returns:
-        `np.ndarray` of shape `(num_problems, num_sources)`: integers; each row sums to `num_slots`.
+        shares: shape `(num_sources,)`. Weights with any sum.
+        num_slots, offset: shape `(num_problems,)`. Number of slots, and offset in [0, 1).
+        order: shape `(num_problems, num_sources)`. Order of the sources on the line.
+    Returns: integers of shape `(num_problems, num_sources)`; each row sums to `num_slots`.
     """
     cumulated = np.cumsum(shares[order], axis=1) / shares.sum()
     # Rounded, because 3 * (1/3 + 1/3) may be below 2 by the last bit, and `floor` would make it 1.
@@ -346,15 +321,9 @@ def _is_new_text(rows: np.ndarray, is_chosen: np.ndarray, priority: np.ndarray) 
 
 
 def _count_missing(missing: np.ndarray, sources: Sequence[int], sides: Sequence[str]) -> Counter[str]:
-    counts = missing.sum(axis=0)
-    return Counter(
-        {
-            f"{round_name(source)}/too_few_{name}": int(counts[side, index])
-            for side, name in enumerate(sides)
-            for index, source in enumerate(sources)
-            if counts[side, index]
-        }
-    )
+    places = [f"{round_name(source)}/too_few_{name}" for name in sides for source in sources]
+    counts = missing.sum(axis=0).ravel().tolist()  # by side, then source
+    return Counter({place: count for place, count in zip(places, counts, strict=True) if count})
 
 
 @dataclass(frozen=True)
@@ -408,17 +377,13 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     correct = np.where(correct < 0, -1, chosen[first[problem, 1] + correct])
     incorrect = chosen[first[problem, 0] + (turn + lap) % num_incorrect[problem]]
     differs = (correct < 0) | _differ(candidates, correct, incorrect)
-    return Matches(
-        problem=problem[differs],
-        correct=correct[differs],
-        incorrect=incorrect[differs],
-        without_pair={
-            "no_solution": int(((num_correct == 0) & (num_incorrect == 0)).sum()),
-            "no_correct": int(((num_correct == 0) & (num_incorrect > 0)).sum()),
-            "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
-            "one_text": len(np.unique(problem)) - len(np.unique(problem[differs])),
-        },
-    )
+    without_pair = {
+        "no_solution": int(((num_correct == 0) & (num_incorrect == 0)).sum()),
+        "no_correct": int(((num_correct == 0) & (num_incorrect > 0)).sum()),
+        "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
+        "one_text": len(np.unique(problem)) - len(np.unique(problem[differs])),
+    }
+    return Matches(problem[differs], correct[differs], incorrect[differs], without_pair)
 
 
 def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed: int, round_index: int) -> Matches:
@@ -466,7 +431,7 @@ def _index_pairs(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     For the sizes 3 and 2 the pairs are (0, 1), (0, 2), (1, 2) and (3, 4).
     """
-    num_later = np.concatenate([np.arange(size - 1, -1, -1) for size in sizes]) if len(sizes) else sizes
-    first = np.repeat(np.arange(len(num_later)), num_later)
-    rank = np.arange(len(first)) - np.repeat(np.cumsum(num_later) - num_later, num_later)
-    return first, first + 1 + rank
+    starts = (np.cumsum(sizes) - sizes).tolist()
+    pairs = [np.stack(np.triu_indices(size, 1)) + start for size, start in zip(sizes.tolist(), starts, strict=True)]
+    first, second = np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
+    return first, second

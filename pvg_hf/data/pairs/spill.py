@@ -73,9 +73,7 @@ def _make_folder() -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """
-    Whether a process holds the lock, or this cannot be known because the folder is another user's or was removed.
-    """
+    """Whether a process holds the lock, or may: the folder is another user's or was removed."""
     if sys.platform == "win32":
         return True
     try:

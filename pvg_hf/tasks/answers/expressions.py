@@ -11,19 +11,12 @@ if TYPE_CHECKING:
     from mpmath import mpc, mpf
     from sympy import Basic
 
-
 _MAX_CHARS = 60
-
 _MAX_DIGITS = 12  # per number
-
 _MAX_ROOTS = 3
-
 _MAX_VARIABLES = 3
-
 _MAX_RATIONAL_POWER = 200  # limit on the product of all exponents: (9^9)^9 counts as 81
-
 _MAX_POWER = 12  # the same limit if not only rational numbers are raised, because powers of sums are multiplied out
-
 _TIMEOUT_SECONDS = 5
 
 # Not allowed are plain words, relations (`=`, `<`), which sympy would solve, and the factorial.
@@ -35,13 +28,9 @@ _ALLOWED = re.compile(
 )
 
 _COMMAND = re.compile(r"\\[A-Za-z]+|sqrt|pi")
-
 _AMBIGUOUS = re.compile(r"\d\s*[eE]\s*[+-]?\d|\d\s+\d|\.\d*\.", re.ASCII)  # 2e9, 1 2345, and 3.14.15
-
 _POWER = re.compile(r"\^\s*(?:\{([^{}^]*)\}|\(([^()^]*)\)|(-?\d+))(?!\s*\^)", re.ASCII)
-
 _DECIMAL = re.compile(r"(\d*)\.(\d+)", re.ASCII)
-
 _INTEGER = re.compile(r"\s*-?\d+\s*", re.ASCII)
 
 
@@ -173,9 +162,5 @@ def _is_bounded(text: str) -> bool:
 
 
 def _timeout_seconds() -> int | None:
-    """
-    Time limit for math-verify.
-
-    It uses `signal.alarm`, which only works in the main thread; others rely on `_is_bounded`.
-    """
+    # math-verify uses `signal.alarm`, which only works in the main thread; others rely on `_is_bounded`.
     return _TIMEOUT_SECONDS if threading.current_thread() is threading.main_thread() else None

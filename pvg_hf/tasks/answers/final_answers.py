@@ -104,9 +104,7 @@ def _read_part(text: str, part: re.Match[str], read: Callable[[str], str | None]
 
 
 def extract_last_number(text: str) -> str | None:
-    """
-    Extract the final answer by its mark (see [`extract_answer`]), or else the last number before another problem begins.
-    """
+    """Extract the answer by its mark (see [`extract_answer`]), or else the last number before another problem begins."""
     return extract_answer(text) or _last_number_text(text)
 
 
@@ -116,11 +114,7 @@ def read_answer(text: str, answer_format: str = "strict") -> str | None:
 
 
 def normalize_answer(text: str) -> str | None:
-    """
-    Strip the decoration from the text of one answer; `None` if it is neither a number nor a short expression.
-
-    The function is idempotent.
-    """
+    """Strip the decoration from an answer; `None` if it is neither a number nor a short expression. Idempotent."""
     if len(text) > MAX_NUMBER_CHARS:
         return None
     plain = plain_text(text)
@@ -218,12 +212,7 @@ def reference_answer(reference: str) -> str:
 
 
 def check_answer_format(answer_format: str) -> None:
-    """
-    Check the name of an answer format.
-
-    Raises:
-        ValueError: if `answer_format` is not one of `ANSWER_FORMATS`.
-    """
+    """Raise `ValueError` if `answer_format` is not one of `ANSWER_FORMATS`."""
     if answer_format not in ANSWER_FORMATS:
         allowed = ", ".join(f"`{name}`" for name in ANSWER_FORMATS)
         raise ValueError(f"Unknown `answer_format` {answer_format!r}; allowed: {allowed}.")
@@ -290,9 +279,7 @@ def _last_number_text(text: str) -> str | None:
 
 
 def _box_content(text: str, start: int) -> str | None:
-    """
-    Return the text from `start` to the brace that closes the box; `None` if it is too long or the brace is missing.
-    """
+    """Return the text up to the brace that closes the box; `None` if it is too long or the brace is missing."""
     depth = 1
     for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)

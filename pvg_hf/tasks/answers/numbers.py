@@ -9,14 +9,10 @@ from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, 
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
 
-# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group, so scanning is
-# linear.
+# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group: scanning is linear.
 _INTEGER = r"(?:(?<!\d,)\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|(?<!\d )\d{1,3}(?: \d{3})+(?!\d)|\d+)"
-
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
-
 _CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|Rs\.?)(?=[ \d]))"
-
 _MAGNITUDE = (
     rf"(?:(?<!\d)(?<!\d )(?P<currency>{_CURRENCY}) ?(?P<inner_sign>[+-]?) ?)?"  # not the sign of `20$ - 5`
     rf"(?:(?P<whole>{_INTEGER}) (?:and )?(?=\d{{1,2}} ?/ ?[1-9]))?"
@@ -26,7 +22,6 @@ _MAGNITUDE = (
 )
 
 _ALONE = re.compile(rf"(?P<sign>[+-]?) ?{_MAGNITUDE}(?P<rest>.*)", re.ASCII | re.DOTALL)
-
 _NUMBER_IN_TEXT = re.compile(
     # Part of something longer: `3.14.15`, `1e9999`, `1_000`, `1,0000`, `2^5`; also of `minus 5`, which may be a subtraction.
     r"(?P<is_piece>(?<=\d)(?:[._'\u2019]|,(?=\d{4})|[eE][+-]?)|\^ ?[{(]?|\b[mM]inus )?"
@@ -36,19 +31,12 @@ _NUMBER_IN_TEXT = re.compile(
 )
 
 _DIGIT = re.compile(rf"[0-9{FULL_WIDTH_DIGITS}{VULGAR_FRACTIONS}]")
-
 _POWER_SIGN = re.compile(r" ?\^")
-
 _FRACTION = re.compile(rf"\\frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}|(\d)\s*(\d))", re.ASCII)
-
 _BEFORE_FRACTION = re.compile(r"(?<=\d)\s*(?=\\frac)", re.ASCII)
-
 _NEGATIVE = re.compile(rf"(?<![\w-])negative (?=(?:{_CURRENCY} ?)?[\d.])", re.ASCII | re.IGNORECASE)
-
 _AND_A_HALF = re.compile(r"(?<=\d) and a half(?![\w-])", re.ASCII | re.IGNORECASE)
-
 _SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
-
 _SCALE = re.compile(rf"[ -]?({'|'.join(_SCALES)})s?\b", re.IGNORECASE)
 
 
@@ -117,9 +105,7 @@ def _plain_words(text: str) -> str:
 
 
 def _exponent(match: re.Match[str], rest: str) -> tuple[int, str]:
-    """
-    Return the power of ten that `e3`, `* 10^3` and `thousand` add up to, and the rest of the text after the number.
-    """
+    """Return the power of ten that `e3`, `* 10^3` and `thousand` add up to, and the text after them."""
     exponent = int(match["exponent"] or match["power"] or 0)
     for _ in range(2):  # `2 hundred thousand`
         scale = _SCALE.match(rest)

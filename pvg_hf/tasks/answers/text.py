@@ -7,13 +7,9 @@ from collections import deque
 from pvg_hf.tasks.answers.words import says_number
 
 VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-
 _MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"  # minus, hyphens, figure and en dash, small and full width
-
 FULL_WIDTH_DIGITS = "\uff10-\uff19"  # for a character class; written in Chinese and Japanese text
-
 _INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # zero-width spaces and joiners, directions, byte order mark
-
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys(_INVISIBLE),
@@ -28,9 +24,7 @@ _SIGNS = str.maketrans(
 )
 
 _BEFORE_VULGAR_FRACTION = re.compile(rf"(?<=\d)(?=[{VULGAR_FRACTIONS}])")
-
 _SUPERSCRIPT = re.compile(r"[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
-
 _SUBSTITUTIONS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -50,19 +44,12 @@ _SUBSTITUTIONS = tuple(
 )
 
 _MATH_DOLLAR = re.compile(r"(?<!\\)\$")
-
 _LEADING = " \t\r\n*_`\"':>"
-
 _TRAILING = " \t\r\n*_`\"'.,;:!?\\"
-
 _DIGIT = re.compile(r"\d")
-
 _LETTER = re.compile(r"[^\W\d_]")
-
 _COMMAND = re.compile(r"\\[A-Za-z]+")
-
 _EQUALITY = re.compile(r"[=≈]")
-
 _BRACKETS = re.compile(r"\(([^()\[\]{},]*)\)|\[([^()\[\]{},]*)\]|\{([^()\[\]{},]*)\}")
 
 

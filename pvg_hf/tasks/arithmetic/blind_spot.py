@@ -10,8 +10,7 @@ from pvg_hf.tasks.arithmetic.task import find_flaws
 
 def overlooks_dropped_steps(problem: Mapping[str, Any], solution: str) -> bool:
     """
-    Accept correct solutions, and also wrong answers that result from dropped steps alone. Use it as
-    `noise.checker.base`.
+    Accept correct solutions, and wrong answers that result from dropped steps alone, as `noise.checker.base`.
 
     Unlike random false positives, these follow a pattern, so a prover can learn to exploit them.
 

@@ -41,12 +41,10 @@ class Reading:
     A solution as the checker reads it.
 
     Args:
-        flaws (`tuple[Flaw, ...]`):
-            At most one per line, in order.
-        implicit_share (`float`, *optional*):
-            Share of the facts that the solution leaves to the reader, in [0, 1]. Each calculation that the answer
-            needs has three: whose number it is, which comparison gives it, and the calculation itself. `None` for a
-            proof, which has one form.
+        flaws: At most one per line, in order.
+        implicit_share: Share of the facts that the solution leaves to the reader, in [0, 1]. Each calculation that the
+            answer needs has three: whose number it is, which comparison gives it, and the calculation itself. `None`
+            for a proof, which has one form.
     """
 
     flaws: tuple[Flaw, ...]

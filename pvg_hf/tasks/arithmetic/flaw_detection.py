@@ -49,9 +49,7 @@ class Claims:
     def calculations(self, owner: str) -> Iterator[Calculation]:
         """Yield the valid ways to calculate somebody's number: in one step, or with one source's step inside."""
         clue = self.puzzle.by_owner[owner]
-        if not clue.sources:
-            return
-        yield from self.steps(clue)
+        yield from self.steps(clue)  # none for a given number
         for inner, source in enumerate(clue.sources):
             if self.puzzle.by_owner[source].sources:
                 other = clue.amount if clue.amount is not None else self.number(clue.sources[1 - inner])
@@ -91,17 +89,12 @@ class _Reader:
         if line is None:
             return FlawKind.MALFORMED
         if line.is_remark:
-            return (
-                None
-                if line.owner in self.puzzle.by_owner and line.owner not in self.puzzle.needed
-                else FlawKind.INVENTED_STEP
-            )
-        if line.owner is None:
+            is_unneeded = line.owner in self.puzzle.by_owner and line.owner not in self.puzzle.needed
+            return None if is_unneeded else FlawKind.INVENTED_STEP
+        is_named = line.owner is not None
+        if not is_named:
             line = replace(line, owner=self._owner_of(line))
-            is_named = False
-        else:
-            is_named = True
-        if line.owner is None or line.owner not in self.puzzle.by_owner:
+        if line.owner not in self.puzzle.by_owner:
             return FlawKind.INVENTED_STEP
         kind = self._check_numbers(line)
         self._keep(line, is_named=is_named)
@@ -112,11 +105,7 @@ class _Reader:
         order = [*self.puzzle.needed, *self.puzzle.by_owner]
         free = [owner for owner in dict.fromkeys(order) if not self.claims.is_stated(owner)]
         exact = [owner for owner in free if any(one == line.calculation for one in self.claims.calculations(owner))]
-        ready = [
-            owner
-            for owner in free
-            if all(self.claims.is_stated(source) for source in self.puzzle.by_owner[owner].sources)
-        ]
+        ready = [owner for owner in free if all(map(self.claims.is_stated, self.puzzle.by_owner[owner].sources))]
         operator = line.calculation.operators[-1] if line.calculation else ""
         near = [owner for owner in ready if self.puzzle.by_owner[owner].relation.operator == operator]
         return next(iter([*exact, *near, *ready]), None)
@@ -129,10 +118,8 @@ class _Reader:
                 return kind
         if line.calculation is None:
             return self._check_bare_number(line.result or 0, truth)
-        kind = self._check_calculation(line.calculation, truth)
-        if kind is None and line.calculation.value != line.result:
-            return FlawKind.WRONG_SUM
-        return kind
+        sums_up = line.calculation.value == line.result
+        return self._check_calculation(line.calculation, truth) or (None if sums_up else FlawKind.WRONG_SUM)
 
     def _check_bare_number(self, number: int, truth: Clue) -> FlawKind | None:
         if number == self.claims.number(truth.owner):
@@ -182,11 +169,8 @@ class _Reader:
         facts |= {"name"} if is_named else set()
         facts |= {"comparison"} if line.comparison else set()
         facts |= {"calculation"} if line.calculation else set()
-        if (
-            line.calculation
-            and len(line.calculation.numbers) == 3
-            and line.calculation not in self.claims.steps(truth)
-        ):
+        calculation = line.calculation
+        if calculation and len(calculation.numbers) == 3 and calculation not in self.claims.steps(truth):
             inner = next((source for source in truth.sources if not self.claims.is_stated(source)), None)
             if inner is not None:
                 self.stated.setdefault(inner, set()).add("calculation")

@@ -119,16 +119,17 @@ class Puzzle:
     def values(self) -> dict[str, int]:
         """Everybody's number."""
         values: dict[str, int] = {}
-        for owner in self.by_owner:
-            self._calculate(owner, values)
-        return values
 
-    def _calculate(self, owner: str, values: dict[str, int]) -> None:
-        if owner not in values:
-            clue = self.by_owner[owner]
-            for source in clue.sources:
-                self._calculate(source, values)
-            values[owner] = clue.apply(values)
+        def calculate(owner: str) -> None:
+            if owner not in values:
+                clue = self.by_owner[owner]
+                for source in clue.sources:
+                    calculate(source)
+                values[owner] = clue.apply(values)
+
+        for owner in self.by_owner:
+            calculate(owner)
+        return values
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
@@ -245,18 +246,12 @@ def _shuffled(rng: np.random.Generator, clues: list[Clue]) -> Iterator[Clue]:
         waiting.remove(clue)
 
 
-def _sentence_pattern(words: str) -> re.Pattern[str]:
-    fields = {"amount": r"(?P<amount>\d+)", "objects": r"(?P<objects>\w+)"}
-    fields |= {"source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
-    return re.compile(r"(?P<owner>\w+) has " + words.format(**fields))
-
-
-_SENTENCES = tuple(
-    (relation, amount, _sentence_pattern(words))
-    for relation, amount, words in (*WORDINGS, (Relation.GIVEN, None, "{amount} {objects}"))
-)
+_FIELDS = {"amount": r"(?P<amount>\d+)", "source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
+_COMPARISONS = tuple((relation, amount, re.compile(words.format(**_FIELDS))) for relation, amount, words in WORDINGS)
+_SENTENCE = re.compile(r"(?P<owner>\w+) has (?P<said>.+)")
+_GIVEN = re.compile(r"(?P<amount>\d+) (?P<objects>\w+)")
 _ASKED = re.compile(r"How many (?P<objects>\w+) does (?P<name>\w+) have\?")
-_MAX_DIGITS = 18
+MAX_DIGITS = 18  # of a number in a text
 
 
 def parse_puzzle(problem: str) -> Puzzle:
@@ -278,16 +273,26 @@ puzzle_of = lru_cache(maxsize=4096)(parse_puzzle)
 
 
 def _parse_sentence(sentence: str, objects: str) -> Clue:
-    for relation, amount, pattern in _SENTENCES:
-        match = pattern.fullmatch(sentence.removesuffix("."))
-        if match is None or match.groupdict().get("objects", objects) != objects:
-            continue
-        stated = match.groupdict().get("amount")
-        if stated and len(stated) > _MAX_DIGITS:
-            break
-        sources = tuple(match[key] for key in ("source", "other") if match.groupdict().get(key))
-        return Clue(match["owner"], relation, amount or (int(stated) if stated else None), sources)
+    if match := _SENTENCE.fullmatch(sentence.removesuffix(".")):
+        if clue := read_comparison(match["owner"], match["said"]):
+            return clue
+        given = _GIVEN.fullmatch(match["said"])
+        if given and given["objects"] == objects and len(given["amount"]) <= MAX_DIGITS:
+            return Clue(match["owner"], Relation.GIVEN, int(given["amount"]))
     raise ValueError(f"Not an arithmetic problem: `{sentence[:80]}` is no sentence of its grammar.")
+
+
+def read_comparison(owner: str, phrase: str) -> Clue | None:
+    """Parse a comparison in words, such as `3 more than Ana`; `None` for any other words."""
+    for relation, amount, pattern in _COMPARISONS:
+        if match := pattern.fullmatch(phrase):
+            fields = match.groupdict()
+            stated = fields.get("amount")
+            if stated and len(stated) > MAX_DIGITS:
+                return None
+            sources = tuple(fields[key] for key in ("source", "other") if fields.get(key))
+            return Clue(owner, relation, amount or (int(stated) if stated else None), sources)
+    return None
 
 
 def _check_references(puzzle: Puzzle) -> None:

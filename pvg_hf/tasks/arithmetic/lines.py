@@ -3,12 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, WORDINGS, Clue, Relation
+from pvg_hf.tasks.arithmetic.grammar import MAX_DIGITS, OPERATIONS, Clue, read_comparison
 
 LINKS = (":", ", so")
 NOT_NEEDED = "is not needed"
-
-_MAX_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -73,14 +71,6 @@ class SolutionLine:
 _NUMBER = r"-?\d+"
 _CALCULATION = rf"(?:\({_NUMBER} [-+*/] {_NUMBER}\)|{_NUMBER}) [-+*/] {_NUMBER}(?: \+ {_NUMBER})?"
 _STATED = rf"(?:(?P<calculation>{_CALCULATION}) = )?(?P<result>{_NUMBER})"
-
-
-def _phrase_pattern(words: str) -> re.Pattern[str]:
-    fields = {"amount": r"(?P<amount>\d+)", "source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
-    return re.compile(words.format(**fields))
-
-
-_PHRASES = tuple((relation, amount, _phrase_pattern(words)) for relation, amount, words in WORDINGS)
 _CITING = re.compile(rf"(?P<owner>\w+) has (?P<phrase>[\w ]+)(?P<link>{'|'.join(LINKS)}) {_STATED}")
 _NAMING = re.compile(rf"(?P<owner>\w+) has {_STATED}")
 _BARE = re.compile(_STATED)
@@ -91,7 +81,7 @@ _CONCLUSION = re.compile(rf"#### ({_NUMBER})")
 def read_conclusion(line: str) -> int | None:
     """Parse the final answer from a line such as `#### 10`; `None` for any other line."""
     match = _CONCLUSION.fullmatch(line)
-    return int(match[1]) if match and len(match[1]) <= _MAX_DIGITS else None
+    return int(match[1]) if match and len(match[1]) <= MAX_DIGITS else None
 
 
 def write_conclusion(answer: int) -> str:
@@ -100,12 +90,12 @@ def write_conclusion(answer: int) -> str:
 
 def read_line(text: str) -> SolutionLine | None:
     """Parse a line; `None` if it is not written in any of the forms."""
-    if max((len(number) for number in re.findall(r"\d+", text)), default=0) > _MAX_DIGITS:
+    if max((len(number) for number in re.findall(r"\d+", text)), default=0) > MAX_DIGITS:
         return None
     if match := _REMARK.fullmatch(text):
         return SolutionLine(match["owner"])
     if match := _CITING.fullmatch(text):
-        comparison = _read_comparison(match["owner"], match["phrase"])
+        comparison = read_comparison(match["owner"], match["phrase"])
         if comparison is None or match["calculation"] is None:
             return None
         return SolutionLine(match["owner"], comparison, *_read_stated(match), link=match["link"])
@@ -123,12 +113,3 @@ def _read_stated(match: re.Match[str]) -> tuple[Calculation | None, int]:
     symbols = match["calculation"].replace("(", "").replace(")", "").split(" ")
     numbers, operators = tuple(map(int, symbols[::2])), tuple(symbols[1::2])
     return Calculation(numbers, operators), result
-
-
-def _read_comparison(owner: str, phrase: str) -> Clue | None:
-    for relation, amount, pattern in _PHRASES:
-        if match := pattern.fullmatch(phrase):
-            fields = match.groupdict()
-            amount = amount or (int(fields["amount"]) if relation is not Relation.TOGETHER else None)
-            return Clue(owner, relation, amount, tuple(fields[key] for key in ("source", "other") if fields.get(key)))
-    return None

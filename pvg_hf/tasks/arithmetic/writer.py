@@ -32,10 +32,6 @@ class Style:
     restated: float
     remark: float
 
-    @property
-    def forms(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in ("cited", "named", "bare", "result")}
-
 
 STYLES = {
     "explicit": Style(cited=0.8, named=0.2, bare=0.0, result=0.0, merged=0.0, restated=0.4, remark=0.3),
@@ -106,12 +102,10 @@ class _Writer:
         answer = self.claims.number(self.puzzle.asked)
         if self.flaw is FlawKind.CONTRADICTED_CONCLUSION:
             answer = self._contradict(answer)
-        numbers = [
-            n
-            for line in self.lines
-            for n in (*(line.calculation.numbers if line.calculation else ()), line.result or 0)
-        ]
-        if not all(0 <= number <= MAX_NUMBER for number in (*numbers, answer)):
+        numbers = [answer]
+        for line in self.lines:
+            numbers += [*(line.calculation.numbers if line.calculation else ()), line.result or 0]
+        if not all(0 <= number <= MAX_NUMBER for number in numbers):
             return None
         return "\n".join([*map(str, self.lines), write_conclusion(answer)])
 
@@ -151,16 +145,13 @@ class _Writer:
         return [source for owner in later[:1] for source in self.puzzle.by_owner[owner].sources]
 
     def _draw_line(self, owner: str, truth: Clue) -> SolutionLine:
-        valid = list(self.claims.calculations(owner))
-        hidden = [source for source in truth.sources if not self.claims.is_stated(source)]
-        plain = [v for v in valid if len(v.numbers) == 2 or v.is_sum_of_equals]
-        if hidden:  # show the hidden step, if it fits into one calculation
-            plain = [v for v in valid if v not in plain] or valid
-        valid = plain
+        every = list(self.claims.calculations(owner))
+        valid = [one for one in every if len(one.numbers) == 2 or one.is_sum_of_equals]
+        if not all(map(self.claims.is_stated, truth.sources)):  # show the hidden step, if it fits into one calculation
+            valid = [one for one in every if one not in valid] or every
         calculation = valid[0] if self._happens(0.6) else valid[self.rng.integers(len(valid))]
-        forms = self.style.forms
-        names = list(forms)
-        form = names[self.rng.choice(len(names), p=np.array(list(forms.values())))]
+        names = ("cited", "named", "bare", "result")
+        form = names[self.rng.choice(len(names), p=np.array([getattr(self.style, name) for name in names]))]
         result = calculation.value
         if form == "cited":
             return SolutionLine(owner, truth, calculation, result, LINKS[self.rng.integers(len(LINKS))])
@@ -179,11 +170,8 @@ class _Writer:
             cited = replace(truth, relation=opposite) if line.comparison and self._happens(0.5) else line.comparison
             return self._recalculated(replace(line, comparison=cited), numbers, operators)
         place = int(self.rng.integers(len(numbers)))
-        others = [
-            name
-            for name in self.puzzle.by_owner
-            if name not in (truth.owner, *truth.sources) and self.claims.is_stated(name)
-        ]
+        rest = [name for name in self.puzzle.by_owner if name not in (truth.owner, *truth.sources)]
+        others = [name for name in rest if self.claims.is_stated(name)]
         if flaw is FlawKind.WRONG_SOURCE and others and len(truth.sources) == 1:
             other = others[self.rng.integers(len(others))]
             value, number = self.claims.number(truth.sources[0]), self.claims.number(other)
@@ -193,12 +181,8 @@ class _Writer:
             return self._recalculated(replace(line, comparison=cited), numbers, operators)
         wrong = nearby_number(self.rng, numbers[place])
         cited = line.comparison
-        if (
-            cited
-            and cited.relation in (Relation.MORE, Relation.FEWER)
-            and numbers[place] == cited.amount
-            and self._happens(0.5)
-        ):
+        is_amount = cited and cited.relation in (Relation.MORE, Relation.FEWER) and numbers[place] == cited.amount
+        if cited and is_amount and self._happens(0.5):
             cited = replace(cited, amount=wrong)
         numbers[place] = wrong
         return self._recalculated(replace(line, comparison=cited), numbers, operators)
@@ -209,9 +193,8 @@ class _Writer:
 
     def _contradict(self, answer: int) -> int:
         """Conclude with another person's number, or with one that is easily confused with the answer."""
-        others = [
-            number for owner, number in self.claims.numbers.items() if owner != self.puzzle.asked and number != answer
-        ]
+        stated = self.claims.numbers.items()
+        others = [number for owner, number in stated if owner != self.puzzle.asked and number != answer]
         if others and self._happens(0.5):
             return others[self.rng.integers(len(others))]
         return nearby_number(self.rng, answer)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind, Reading
-from pvg_hf.tasks.proofs.stories import OPERATIONS, VERB_BY_WORD, Event, Step, Story, conclusion_line, start_line
+from pvg_hf.tasks.arithmetic.grammar import MAX_DIGITS, OPERATIONS
+from pvg_hf.tasks.proofs.stories import VERB_BY_WORD, Event, Step, Story, conclusion_line, start_line
 
 CONCLUSION_MARK = "####"
-_MAX_DIGITS = 18
 
 _STEP = re.compile(
     r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
@@ -54,9 +54,8 @@ def _check_lines(story: Story, lines: list[str]) -> Iterator[tuple[str, FlawKind
             kind, used = _check_step(step, story.events, used, value)
             value = step.result
         else:
-            kind = _check_conclusion(
-                line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1
-            )
+            is_complete, is_last = used == len(story.events), index == len(lines) - 1
+            kind = _check_conclusion(line, value, is_complete=is_complete, is_last=is_last)
         yield expected, kind
 
 
@@ -70,7 +69,7 @@ def _expected_line(story: Story, index: int, used: int, value: int | None) -> st
 
 def _read_step(line: str) -> Step | None:
     match = _STEP.fullmatch(line)
-    if match is None or max(len(number) for number in re.findall(r"\d+", line)) > _MAX_DIGITS:
+    if match is None or max(len(number) for number in re.findall(r"\d+", line)) > MAX_DIGITS:
         return None
     numbers = {key: int(match[key]) for key in ("amount", "left", "right", "result")}
     return Step(day=match["day"], verb=match["verb"], operator=match["operator"], **numbers)
@@ -78,7 +77,7 @@ def _read_step(line: str) -> Step | None:
 
 def _check_start(story: Story, line: str) -> tuple[FlawKind | None, int | None]:
     match = _START.fullmatch(line)
-    if match is None or len(match[1]) > _MAX_DIGITS:
+    if match is None or len(match[1]) > MAX_DIGITS:
         return FlawKind.MALFORMED, None
     start = int(match[1])
     return (None if start == story.start else FlawKind.WRONG_OPERAND), start
@@ -91,7 +90,9 @@ def _check_step(step: Step, events: tuple[Event, ...], used: int, value: int | N
         kind = FlawKind.WRONG_OPERATION
     if kind is None and (step.right != step.amount or (value is not None and step.left != value)):
         kind = FlawKind.WRONG_OPERAND
-    if kind is None and not _equation_holds(step):
+    # A division by zero has no result.
+    is_division_by_zero = step.operator == "/" and step.right == 0
+    if kind is None and (is_division_by_zero or OPERATIONS[step.operator](step.left, step.right) != step.result):
         kind = FlawKind.WRONG_SUM
     return kind, place
 
@@ -108,15 +109,9 @@ def _place_event(step: Step, events: tuple[Event, ...], used: int) -> tuple[int,
     return place + 1, FlawKind.WRONG_OPERAND if step.amount != events[place].amount else None
 
 
-def _equation_holds(step: Step) -> bool:
-    if step.operator == "/" and step.right == 0:
-        return False
-    return OPERATIONS[step.operator](step.left, step.right) == step.result
-
-
 def _check_conclusion(line: str, value: int | None, *, is_complete: bool, is_last: bool) -> FlawKind | None:
     match = _CONCLUSION.fullmatch(line)
-    if match is None or not is_last or len(match[1]) > _MAX_DIGITS:
+    if match is None or not is_last or len(match[1]) > MAX_DIGITS:
         return FlawKind.MALFORMED
     if value is not None and int(match[1]) != value:
         return FlawKind.CONTRADICTED_CONCLUSION

@@ -16,7 +16,6 @@ FINE = "ok"
 DOUBT = "?"
 MARKS: dict[IssueKind, str] = {kind: kind.value.replace("_", " ") for kind in (*FlawKind, *OmissionKind)}
 
-
 PROOF_SETTINGS = ScoreVerifierSettings(
     evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
     judge_prompt="{{ problem }}\nproof:\n{{ proof }}\nanalysis:\n{{ analysis }}\nquality:\n",

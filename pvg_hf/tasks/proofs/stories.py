@@ -1,29 +1,21 @@
 """
-Stories, of which proofs are written: one person's count changes from day to day, and a solution is a chain of steps in one
-form. Samples stories, writes them and their solutions as text, and parses the text again.
+Stories, of which proofs are written: one person's count changes from day to day. Samples stories, writes them and their
+solutions, which are chains of steps, as text, and parses the text again.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
-NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
-OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
+from pvg_hf.tasks.arithmetic.grammar import MAX_AMOUNT, MAX_START, MIN_START, NAMES, OBJECTS, OPERATIONS, QUESTION
+
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")  # one event per day, from the first day on
 MAX_VALUE = 30  # every true intermediate value is in [1, MAX_VALUE]
-MAX_NUMBER = 60  # every number in a written solution, flawed or not, is in [0, MAX_NUMBER]
 MIN_DIFFICULTY, MAX_DIFFICULTY = 2, len(DAYS)  # number of steps of a story
-MAX_START, MAX_AMOUNT = 15, 9  # largest initial count, and largest amount stated by an event or a distractor
-
-OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": lambda left, right: left // right,  # exact in every story; rounded down after a mistake
-}
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,6 @@ DISTRACTORS = (
     "{other} buys {amount} {objects}.",
     "{other} loses {amount} {objects}.",
 )
-QUESTION = "How many {objects} does {name} have?"
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,7 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     """
     name, other = (str(word) for word in rng.choice(NAMES, size=2, replace=False))
     objects = str(rng.choice(OBJECTS))
-    story = Story(name, objects, int(rng.integers(3, MAX_START + 1)), ())
+    story = Story(name, objects, int(rng.integers(MIN_START, MAX_START + 1)), ())
     for _ in range(difficulty):
         story = Story(name, objects, story.start, (*story.events, _sample_event(rng, story)))
     words = {"name": name, "other": other, "objects": objects}
@@ -201,8 +192,8 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
             return f"`{sentence}` is not the next sentence of such a story."
     if not difficulties[0] <= len(story.events) <= difficulties[1]:
         return f"It has {len(story.events)} event(s); a problem has {difficulties[0]} to {difficulties[1]}."
-    if not (3 <= story.start <= MAX_START and all(1 <= value <= MAX_VALUE for value in story.values)):
-        return f"Its counts are {story.values}; they begin with 3 to {MAX_START} and stay within 1 and {MAX_VALUE}."
+    if not (MIN_START <= story.start <= MAX_START and all(1 <= value <= MAX_VALUE for value in story.values)):
+        return f"Its counts are {story.values}; they begin with {MIN_START} to {MAX_START} and stay within 1 and {MAX_VALUE}."
     return None
 
 
@@ -225,12 +216,8 @@ def _strict_event(sentence: str, story: Story) -> Event | None:
 
 def _is_distractor(sentence: str, story: Story) -> bool:
     others = [name for name in NAMES if name != story.name and sentence.startswith(f"{name} ")]
-    return any(
-        sentence == text.format(other=other, amount=amount, objects=story.objects)
-        for other in others
-        for text in DISTRACTORS
-        for amount in range(2, MAX_AMOUNT + 1)
-    )
+    possible = product(DISTRACTORS, others, range(2, MAX_AMOUNT + 1))
+    return any(sentence == text.format(other=one, amount=n, objects=story.objects) for text, one, n in possible)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,7 @@ from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis
 from pvg_hf.tasks.proofs.stories import reference_solution, sample_story, story_mistake, story_of
 from pvg_hf.tasks.proofs.writing import FLAW_KINDS, flawed_solution, sample_lines, sample_rates, write_proof
 
-_FEATURES = {
-    "problem_id": Value("string"),
-    "problem": Value("string"),
-    "proof": Value("string"),
-    "score": Value("float64"),
-}
-
+_FEATURES = {**dict.fromkeys(("problem_id", "problem", "proof"), Value("string")), "score": Value("float64")}
 
 EXAMPLES = (
     {

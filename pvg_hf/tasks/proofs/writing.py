@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
 from pvg_hf.tasks.proofs.flaw_detection import CONCLUSION_MARK, CheckedLine, OmissionKind, find_issues, grade_proof
-from pvg_hf.tasks.proofs.stories import MAX_NUMBER, VERBS, Event, Step, Story, reference_solution, write_solution
+from pvg_hf.tasks.proofs.stories import VERBS, Event, Step, Story, reference_solution, write_solution
 
 Steps = list[Step]
 
@@ -18,8 +19,7 @@ _MAX_DRAWS = 20  # of a flawed solution whose numbers are in range
 
 def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
     """
-    Write a solution of `story` with one flaw of a random kind at a random step; later steps continue from the wrong
-    value.
+    Write a solution with one flaw of a random kind at a random step, from whose wrong value later steps continue.
 
     Its final answer can be right by chance (two mistakes that cancel).
     """
@@ -30,24 +30,21 @@ def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
 
 
 def write_flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
-    """Draw a solution with a flaw of `kind`; `None` if the draw contains a number outside [0, MAX_NUMBER]."""
-    steps, conclusion = _draw_flawed(rng, story, kind)
-    return write_solution(story.start, steps, conclusion) if _are_writable(steps, conclusion) else None
-
-
-def flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
     """
-    Draw a solution with a flaw of `kind`; `None` if none of a few draws can be written.
+    Draw a solution with a flaw of `kind`; `None` if the draw contains a number outside [0, MAX_NUMBER].
 
     Its answer can be right by chance, and where the kind is impossible the flaw can be of another one.
     """
+    steps, conclusion = _draw_flawed(rng, story, kind)
+    numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
+    is_writable = all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
+    return write_solution(story.start, steps, conclusion) if is_writable else None
+
+
+def flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
+    """Draw as [`write_flawed_solution`] a few times, until a draw can be written; `None` if none can."""
     draws = (write_flawed_solution(rng, story, kind) for _ in range(_MAX_DRAWS))
     return next((text for text in draws if text is not None), None)
-
-
-def _are_writable(steps: Steps, conclusion: int) -> bool:
-    numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
-    return all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
 
 
 def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
@@ -91,25 +88,17 @@ def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Step
     opposite = {"+": "-", "-": "+", "*": "/", "/": "*"}[event.operator]
     verbs = [verb for verb in VERBS if verb.operator == opposite and verb.amount in (None, event.amount)]
     misread = Step.of(replace(event, verb=verbs[rng.integers(len(verbs))].word), value)
-    if rng.random() < 0.5:
-        return [misread]
-    return [replace(misread, verb=event.verb)]
-
-
-def _dropped_step(rng: np.random.Generator, event: Event, value: int) -> Steps:
-    return []
+    return [misread if rng.random() < 0.5 else replace(misread, verb=event.verb)]
 
 
 FLAW_WRITERS: dict[FlawKind, Callable[[np.random.Generator, Event, int], Steps]] = {
     FlawKind.WRONG_SUM: _wrong_sum,
     FlawKind.WRONG_OPERAND: _wrong_operand,
     FlawKind.WRONG_OPERATION: _wrong_operation,
-    FlawKind.DROPPED_STEP: _dropped_step,
+    FlawKind.DROPPED_STEP: lambda rng, event, value: [],
 }
 STEP_FLAWS = tuple(FLAW_WRITERS)
 FLAW_KINDS = (*FLAW_WRITERS, FlawKind.CONTRADICTED_CONCLUSION)
-
-
 OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
 from pvg_hf.tasks.proofs import OmissionKind, find_issues, grade_proof
 from pvg_hf.tasks.proofs.flaw_detection import check_lines
 from pvg_hf.tasks.proofs.language import write_analysis
-from pvg_hf.tasks.proofs.stories import MAX_NUMBER, parse_story
+from pvg_hf.tasks.proofs.stories import parse_story
 from pvg_hf.tasks.proofs.writing import FLAW_KINDS, PERFECT
 from tools.pretraining.proof_texts import PRACTICE, ProofsCorpusConfig, write_faulty_proof, write_proofs_corpus
 
