@@ -18,9 +18,9 @@ def flops_per_token(model: PreTrainedModel | PeftModel, *, is_trained: bool = Fa
     """
     Floating-point operations per token.
 
-    They are 2 per weight for the forward pass and, if the model is trained, 2 per weight for the gradients of the activations and 2
-    per trained weight for its gradient: 6 per weight, or 4 if an adapter is all that is trained. Attention's quadratic part is left
-    out, and so is what is computed again to save memory.
+    They are 2 per weight for the forward pass and, if the model is trained, 2 per weight for the gradients of the
+    activations and 2 per trained weight for its gradient: 6 per weight, or 4 if an adapter is all that is trained.
+    Attention's quadratic part is left out, and so is what is computed again to save memory.
     """
     forward = 2 * num_multiplied(model)
     return 2 * forward + 2 * model.num_parameters(only_trainable=True) if is_trained else forward

@@ -34,7 +34,7 @@ def composite(
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             Verifier scores V, unbounded.
-        correct (`torch.Tensor` of shape `(num_solutions,)`, *optional*), sneaky (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+        correct, sneaky (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
             Correctness and role, which only `certified` depends on; without them every certificate counts.
         group_size:
             Not used. It allows a recipe to name this reward like any other.

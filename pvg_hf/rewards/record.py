@@ -110,7 +110,7 @@ def reward(
     Declare a custom reward, as a decorator.
 
     Args:
-        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`), signals (`Sequence[str]`, *optional*), is_gated (`bool`, defaults to `False`):
+        is_relative, stop_rule, signals, is_gated:
             As for [`Reward`]; the defaults are those of a function without this decorator.
 
     Returns:

@@ -34,8 +34,8 @@ class VerifierScorer:
     Scores solutions with a frozen verifier. Higher is more convincing; scores are unbounded.
 
     Inputs are sorted by length and batched by tokens. Identical texts are read once, and so is the problem that
-    several solutions share if a head scores them and the architecture allows it (Llama and Qwen do). A score depends on its own text only (up
-    to rounding, below 1e-5 in float32).
+    several solutions share if a head scores them and the architecture allows it (Llama and Qwen do). A score depends
+    on its own text only (up to rounding, below 1e-5 in float32).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):

@@ -238,9 +238,13 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         trained, mask = batch.get("old_per_token_logps", self._logprobs), batch["completion_mask"]
         difference = (trained - batch["sampling_per_token_logps"]).abs() * mask
         mean, largest = difference.sum() / mask.sum().clamp(min=1), difference.max()
-        metrics, gather = self._metrics["train" if self.model.training else "eval"], self.accelerator.gather
-        metrics["sampling/sampling_logp_difference/mean"].append(gather(mean).mean().item())
-        metrics["sampling/sampling_logp_difference/max"].append(gather(largest).max().item())
+        gather, name = self.accelerator.gather, "sampling/sampling_logp_difference"
+        self._record_metrics({f"{name}/mean": gather(mean).mean().item(), f"{name}/max": gather(largest).max().item()})
+
+    def _record_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Add values to the means that TRL logs for the current step, or for the evaluation that runs."""
+        for key, value in metrics.items():
+            self._metrics["train" if self.model.training else "eval"][key].append(value)
 
     def _are_cut(self, completion_ids_list: list[list[int]]) -> list[bool]:
         """Whether each completion reached the maximum length without an end token."""

@@ -128,9 +128,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         agreement = score_agreement(signals.predicted, signals.reference)
         rewards[:, 0] = self.evaluation_reward(signals.has_form, agreement, signals.quality)
         rewards[signals.reference.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
-        metrics = self._metrics["train" if self.model.training else "eval"]
-        for key, value in score_metrics(signals).items():
-            metrics[key].append(value)
+        self._record_metrics(score_metrics(signals))
         return rewards
 
     def _gather_signals(self, inputs: list[dict], evaluations: list[Evaluation]) -> ScoreSignals:

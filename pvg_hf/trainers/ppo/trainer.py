@@ -59,7 +59,7 @@ class CriticUpdates(TrainerCallback):
     after the step.
     """
 
-    def __init__(self, critic: Critic, record: Callable[[float], None]):
+    def __init__(self, critic: Critic, record: Callable[[dict[str, float]], None]):
         self.critic = critic
         self.record = record
 
@@ -67,7 +67,7 @@ class CriticUpdates(TrainerCallback):
         weights = [weight for weight in self.critic.trained_parameters.values() if weight.grad is not None]
         if weights:  # there are none in a skipped step
             norm = clip_grad_norm_(weights, args.max_grad_norm or torch.inf)
-            self.record(norm.item())
+            self.record({"critic/grad_norm": norm.item()})
 
     def on_optimizer_step(self, args, state, control, **kwargs):
         self.critic.model.zero_grad()
@@ -133,7 +133,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
                 "PPO's critic cannot be sharded (FSDP, DeepSpeed) yet; use plain data parallelism, or GRPO."
             )
         self.critic = self._make_critic(critic)
-        self.add_callback(CriticUpdates(self.critic, self._recorder("critic/grad_norm")))
+        self.add_callback(CriticUpdates(self.critic, self._record_metrics))
         self._rewards = torch.empty(0)  # of the current batch, over all processes
         self._epochs = BatchEpochs(args.target_kl)
 
@@ -216,7 +216,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         if not self._epochs.is_over:
             return super().training_step(model, inputs, num_items_in_batch)
         self._step += 1
-        self._recorder("left_out")(1.0)
+        self._record_metrics({"left_out": 1.0})
         return torch.zeros((), device=self.args.device)  # a skipped step: without gradients, neither player changes
 
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
@@ -285,11 +285,8 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         self._record_value(name, parts * total)
 
     def _record_value(self, name: str, value: torch.Tensor) -> float:
-        self._recorder(name)(value.item())
+        self._record_metrics({name: value.item()})
         return value.item()
-
-    def _recorder(self, name: str):
-        return lambda value: self._metrics["train" if self.model.training else "eval"][name].append(value)
 
     def _total(self, tensor: torch.Tensor) -> torch.Tensor:
         return self.accelerator.reduce(tensor, reduction="sum")

@@ -91,11 +91,9 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
         has_form, own, quality, was_asked, is_unreadable = self._own
         agreement = score_agreement(own, signals.scores)
-        metrics = self._metrics["train" if self.model.training else "eval"]
-        metrics["self_evaluation/format_rate"].append(has_form.mean().item())
-        metrics["self_evaluation/agreement"].append(agreement.mean().item())
+        metrics = {"format_rate": has_form, "agreement": agreement}
         if was_asked.any():
             asked = was_asked.bool()
-            metrics["self_evaluation/quality"].append(quality[asked].mean().item())
-            metrics["self_evaluation/unreadable"].append(is_unreadable[asked].mean().item())
+            metrics |= {"quality": quality[asked], "unreadable": is_unreadable[asked]}
+        self._record_metrics({f"self_evaluation/{name}": values.mean().item() for name, values in metrics.items()})
         return self_evaluating_reward(has_form, signals.scores, agreement, quality, **self._weights)

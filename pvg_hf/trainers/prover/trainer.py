@@ -57,8 +57,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         num_graders (`int`, *optional*, defaults to 1):
             Number of threads that call `grader` at the same time.
         solution_in (`Callable`, *optional*):
-            Function `text -> solution`, such as a task's `solution_in`: the part of a written text that `scorer` and `feedback` get.
-            The grader gets all of it. By default the solution is the whole text.
+            Function `text -> solution`, such as a task's `solution_in`: the part of a written text that `scorer` and
+            `feedback` get. The grader gets all of it. By default the solution is the whole text.
         args ([`ProverGRPOConfig`]):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
@@ -85,9 +85,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for a stream, missing columns, columns with names that TRL uses itself, a scorer that is not a function, an unknown role or reward, fewer
-            prompts than one generation batch (TRL would return after 0 steps), or a model made in memory, since its KL
-            reference cannot be loaded.
+        ValueError: for a stream, missing columns, columns with names that TRL uses itself, a scorer that is not a
+            function, an unknown role or reward, fewer prompts than one generation batch (TRL would return after 0
+            steps), or a model made in memory, since its KL reference cannot be loaded.
 
     Example:
 
@@ -204,9 +204,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         correct, answered = observed == 1, ~signals.failed.bool()  # a failed solution counts as unanswered
         if self.reward.figures is not None:
             options, is_paid = parsed_dict(self.args.reward_options), answered & ~observed.isnan()
-            figures = self.reward.figures(signals.scores, correct, signals.sneaky, answered=is_paid, **options)
-            for key, value in figures.items():
-                self._metrics["train" if self.model.training else "eval"][key].append(value)
+            self._record_metrics(
+                self.reward.figures(signals.scores, correct, signals.sneaky, answered=is_paid, **options)
+            )
         return self.role_reward(
             signals.scores,
             correct,
@@ -261,9 +261,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         return dict(zip(names, gather(table).T, strict=True))
 
     def _record(self, signals: RoleSignals, rewards: torch.Tensor) -> None:
-        metrics = self._metrics["train" if self.model.training else "eval"]
-        for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
-            metrics[key].append(value)
+        self._record_metrics(role_metrics(signals, rewards, self.args.acceptance_threshold))
         truncated = signals.truncated.float().mean().item()
         if truncated > self.args.max_truncated_share:
             raise ValueError(
@@ -278,9 +276,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         if not known.any():
             return
         found = role_metrics(signals.with_labels(observed), rewards[known], self.args.acceptance_threshold)
-        for key, value in found.items():
-            if is_of_labels(key):
-                self._metrics["train"][OBSERVED + key].append(value)
+        self._record_metrics({OBSERVED + key: value for key, value in found.items() if is_of_labels(key)})
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Treat an evaluation in which the metric has no value as not the best one."""

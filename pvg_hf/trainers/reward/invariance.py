@@ -300,41 +300,26 @@ class InvarianceArguments:
         )
 
 
-@dataclass(frozen=True)
-class EnvironmentBatch:
+def gather_strict_pairs(
+    accelerator: Accelerator, margins: torch.Tensor, environments: torch.Tensor, weights: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    The pairs of all processes in order of their ranks, without ties.
+    Gather the pairs of all processes in order of their ranks, without ties.
 
     Args:
-        margins: shape `(num_pairs,)`. d = V+ - V-, float32; only those of this process have a gradient.
-        environments: shape `(num_pairs,)`. Number of each pair's environment.
+        margins: shape `(num_own_pairs,)`. d = V+ - V- of this process; every process must have the same number.
+        environments: shape `(num_own_pairs,)`. Number of each pair's environment.
+        weights: shape `(num_own_pairs,)`. 0 for a tie, else 1.
+
+    Returns:
+        Margins in float32, of which only those of this process have a gradient, and environments, each of shape
+        `(num_pairs,)`.
     """
-
-    margins: torch.Tensor
-    environments: torch.Tensor
-
-    @classmethod
-    def gather(
-        cls,
-        accelerator: Accelerator,
-        margins: torch.Tensor,
-        environments: torch.Tensor,
-        weights: torch.Tensor | None = None,
-    ) -> "EnvironmentBatch":
-        """
-        Gather the pairs of all processes.
-
-        Args:
-            margins, environments: shape `(num_own_pairs,)`. Values of this process; every process must have the same
-                number.
-            weights: shape `(num_own_pairs,)`. 0 for a tie, else 1.
-        """
-        margins = margins.float()
-        weights = torch.ones_like(margins) if weights is None else weights
-        is_strict = accelerator.gather(weights) > 0
-        # (num_pairs,) over all processes
-        everyone = _gather_with_own_gradient(accelerator, margins)
-        return cls(everyone[is_strict], accelerator.gather(environments)[is_strict])
+    margins = margins.float()
+    weights = torch.ones_like(margins) if weights is None else weights
+    is_strict = accelerator.gather(weights) > 0
+    everyone = _gather_with_own_gradient(accelerator, margins)
+    return everyone[is_strict], accelerator.gather(environments)[is_strict]
 
 
 def _gather_with_own_gradient(accelerator: Accelerator, own: torch.Tensor) -> torch.Tensor:
@@ -345,20 +330,6 @@ def _gather_with_own_gradient(accelerator: Accelerator, own: torch.Tensor) -> to
     everyone = accelerator.gather(own.detach())
     start = accelerator.process_index * len(own)
     return torch.cat([everyone[:start], own, everyone[start + len(own) :]])
-
-
-class Objective(NamedTuple):
-    """
-    The loss of a batch over environments, with its metrics.
-
-    Args:
-        loss: Scalar of this process, to be differentiated.
-        figures: Metrics over all processes: `risk/ENVIRONMENT` (the mean plain loss of each environment that is
-            present), `num_environments`, and with a penalty `penalty` (unweighted) and `penalty_weight`.
-    """
-
-    loss: torch.Tensor
-    figures: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -379,26 +350,38 @@ class Invariance:
         return cls(tuple(names), regulariser, args.penalty_weight)
 
     def objective(
-        self, batch: EnvironmentBatch, centring: torch.Tensor, *, is_on: bool, num_processes: int
-    ) -> Objective:
+        self,
+        margins: torch.Tensor,
+        environments: torch.Tensor,
+        centring: torch.Tensor,
+        *,
+        is_on: bool,
+        num_processes: int,
+    ) -> tuple[torch.Tensor, dict[str, float]]:
         """
         Return the mean of the environments' risks plus penalty and centring, divided by the penalty's weight if above
-        1.
+        1; and its metrics.
 
         Args:
+            margins, environments: shape `(num_pairs,)`, from [`gather_strict_pairs`].
             centring: Scalar of this process.
+
+        Returns:
+            The loss of this process, a scalar to be differentiated, and metrics over all processes: `risk/ENVIRONMENT`
+            (the mean plain loss of each environment that is present), `num_environments`, and with a penalty `penalty`
+            (unweighted) and `penalty_weight`.
         """
-        if not len(batch.margins):
-            return Objective(centring, {})
+        if not len(margins):
+            return centring, {}
         # Before it is switched on, the penalty is computed and logged but has no weight.
         weight = self.weight if is_on else 0.0
-        risk = invariant_risk(batch.margins, batch.environments, self.regulariser or _zero_penalty, weight)
+        risk = invariant_risk(margins, environments, self.regulariser or _zero_penalty, weight)
         figures = {f"risk/{self.names[number]}": value for number, value in risk.risks.items()}
         figures["num_environments"] = float(len(risk.risks))
         if self.regulariser is not None:
             figures |= {"penalty": risk.penalty.item(), "penalty_weight": weight}
         # Dividing by a large weight keeps the size of the gradients, and so the learning rate, comparable.
-        return Objective((_sum_gradients(risk.loss, num_processes) + centring) / max(weight, 1.0), figures)
+        return (_sum_gradients(risk.loss, num_processes) + centring) / max(weight, 1.0), figures
 
 
 def _zero_penalty(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:

@@ -35,6 +35,7 @@ from pvg_hf.trainers.common.step_checks import LastStepMixin
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,
+    PairCollator,
     add_row_index,
     add_token_ids,
     check_columns,
@@ -44,15 +45,21 @@ from pvg_hf.trainers.reward.columns import (
     pair_texts,
 )
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
-from pvg_hf.trainers.reward.invariance_mixin import InvarianceMixin
-from pvg_hf.trainers.reward.loss import clean_labels, injected_labels, pair_loss
+from pvg_hf.trainers.reward.invariance import (
+    BalancedSampler,
+    Invariance,
+    ResetMomentsCallback,
+    check_batch,
+    gather_strict_pairs,
+)
+from pvg_hf.trainers.reward.loss import centring, clean_labels, injected_labels, order_by_label, pair_loss
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
 from pvg_hf.trainers.reward.micro_batches import loss_of_part, mark_step, sort_steps
 
 logger = get_logger(__name__)
 
 
-class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardTrainer):
+class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
     """
     Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can
     inject label noise and correct the loss for it.
@@ -66,7 +73,7 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
     adds `eval_clean_accuracy` (accuracy with respect to the truth, over pairs that are not truly tied) and, for each
     value of the column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`.
     Training adds `flipped`, the share of flipped labels, and `tied`, the share of pairs that become ties; and with
-    `invariance` the metrics of [`~pvg_hf.trainers.reward.invariance.Objective`].
+    `invariance` the metrics of [`~pvg_hf.trainers.reward.invariance.Invariance.objective`].
 
     A loss is the mean over the pairs of a step and process (without ties), and these means are averaged. With
     `gradient_accumulation_steps`, the pairs of a step are sorted by length before they are divided into micro-batches,
@@ -127,6 +134,9 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
     ```
     """
 
+    args: NoisyRewardConfig
+    train_dataset: Any  # no stream with invariance, see `check_environments`
+    invariance: Invariance | None  # `None` if no invariance is requested
     _name = "NoisyReward"
     player = "verifier"
     card_settings = (
@@ -163,6 +173,30 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
         lift_adapter(self.model)
         if not scores_by_likelihood(self.model) and not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
+
+    def _set_up_environments(self) -> None:
+        args, column = self.args, self.args.environment_column
+        names = sorted(self.train_dataset.unique(column)) if args.invariance != "none" else []
+        self.invariance = Invariance.of(args, names)
+        numbers = {name: number for number, name in enumerate(names)}
+        self.data_collator = PairCollator(self.data_collator, column if self.invariance else None, numbers)
+        if self.invariance is None:
+            return
+        is_balanced = args.invariance_method.is_balanced
+        check_batch(len(names), self._step_size, is_balanced=is_balanced, crowded=args.crowded_environments)
+        if self.invariance.regulariser is not None:
+            self.add_callback(ResetMomentsCallback(args))
+
+    @property
+    def _step_size(self) -> int:
+        """Number of pairs in a step over all processes."""
+        return self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
+
+    def _get_train_sampler(self, train_dataset=None):
+        if self.invariance is None or not self.args.invariance_method.is_balanced:
+            return super()._get_train_sampler(train_dataset)
+        environments = self.train_dataset[self.args.environment_column][:]
+        return BalancedSampler(environments, self._step_size, seed=self.args.seed)
 
     def get_train_dataloader(self):
         dataloader = super().get_train_dataloader()
@@ -253,6 +287,23 @@ class NoisyRewardTrainer(InvarianceMixin, LastStepMixin, ModelCardMixin, RewardT
         step = inputs["step"]
         loss = partial(self._pair_loss, inputs=step, labels=self._observed_labels(step))
         return loss_of_part(loss, (chosen, rejected), step, self.current_gradient_accumulation_steps)
+
+    def _invariant_loss(
+        self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute the loss over environments; its metrics are also logged if batches are only balanced."""
+        assert self.invariance is not None
+        # Ties have weight 0 and are left out of the risks.
+        preferred, other, weights = order_by_label(chosen, rejected, labels)
+        loss, figures = self.invariance.objective(
+            *gather_strict_pairs(self.accelerator, preferred - other, environments, weights),
+            centring(chosen, rejected, self.args),
+            is_on=self.state.global_step >= self.args.penalty_start(self.state.max_steps),
+            num_processes=self.accelerator.num_processes,
+        )
+        for key, value in figures.items():
+            self._metrics["train"][key].append(value)
+        return loss
 
     def _pair_loss(
         self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: Mapping[str, Any], labels: torch.Tensor | None
