@@ -53,10 +53,8 @@ def legibility_figures(
             `num_tokens`, and as far as the task has them `num_steps`, `num_flaws`, `first_flaw_kind` and
             `implicit_share`. If there is a weaker judge, also `judge_score` and `is_cut` (whether the judge did not
             read the end).
-        base_rows (`pd.DataFrame`):
-            The same of the base prover, in the same roles and to the same problems.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstraps over problems.
+        base_rows (`pd.DataFrame`): The same of the base prover, in the same roles and to the same problems.
+        seed (`int`), num_resamples (`int`): Settings of the bootstraps over problems.
 
     Returns:
         `dict[str, Figure]`: keys end with a cell of `CELLS` or a pairing of `PAIRINGS`; those that begin with `base/`

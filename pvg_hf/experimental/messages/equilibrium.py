@@ -167,12 +167,7 @@ def with_noise(recipe: MessageRecipe, epsilon: float) -> MessageRecipe:
 
 
 def train_seeds(
-    recipe: MessageRecipe,
-    loaded: LoadedWorld,
-    source: MessageSource,
-    seeds: Sequence[int],
-    *,
-    progress: bool = False,
+    recipe: MessageRecipe, loaded: LoadedWorld, source: MessageSource, seeds: Sequence[int], *, progress: bool = False
 ) -> list[MessageGame]:
     """
     Train a game for several seeds.

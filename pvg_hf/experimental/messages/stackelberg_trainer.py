@@ -50,15 +50,12 @@ class StackelbergTrainer(Trainer):
     Args:
         prover ([`~pvg_hf.experimental.messages.player_base.MessageProverModel`]), verifier ([`~pvg_hf.experimental.messages.player_base.MessageVerifierModel`]):
             The players.
-        args ([`StackelbergConfig`], *optional*):
-            The trainer's arguments.
+        args ([`StackelbergConfig`], *optional*): The trainer's arguments.
         train_dataset (`Dataset`):
             Columns that the players' `forward` takes, `labels` (0 or 1, the truth), and `row_index` if noise is injected: the
             row's number. A [`~pvg_hf.experimental.messages.problem_data.ProblemData`] is read fastest.
-        eval_dataset (`Dataset`, *optional*):
-            Dataset with the same columns.
-        compute_metrics (`Callable`, *optional*):
-            `EvalPrediction -> dict`, in addition to the figures above.
+        eval_dataset (`Dataset`, *optional*): Dataset with the same columns.
+        compute_metrics (`Callable`, *optional*): `EvalPrediction -> dict`, in addition to the figures above.
         kwargs:
             Further arguments of [`~transformers.Trainer`].
 
@@ -317,8 +314,7 @@ class StackelbergTrainer(Trainer):
         Write `README.md` into the output folder.
 
         Args:
-            model_name (`str`, *optional*):
-                Name of the model in the card's metadata.
+            model_name (`str`, *optional*): Name of the model in the card's metadata.
             **metadata:
                 Further fields of [`~huggingface_hub.ModelCardData`], such as `license`, `language` and `tags`.
         """

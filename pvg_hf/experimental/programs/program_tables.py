@@ -101,10 +101,7 @@ def _similarity_table(run: RunData) -> Table:
     """One row per role and kind of program, and per round."""
     rows = []
     for role, kind in (("helpful", "correct"), ("sneaky", "correct"), ("sneaky", "wrong")):
-        keys = [
-            f"similarity/{role}_{kind}",
-            *(f"similarity_quartile/{role}_{kind}/{share:g}" for share in QUARTILES),
-        ]
+        keys = [f"similarity/{role}_{kind}", *(f"similarity_quartile/{role}_{kind}/{share:g}" for share in QUARTILES)]
         for heading, figures in _sources(run):
             if keys[0] in figures:
                 what = "certified wrong" if kind == "wrong" else kind

@@ -40,12 +40,7 @@ def study_folder(run: OpenRun) -> Path:
 
 
 def open_study(
-    run: OpenRun,
-    folder: Path,
-    *,
-    seconds: float = SECONDS,
-    num_solutions: int = NUM_SOLUTIONS,
-    **options: Any,
+    run: OpenRun, folder: Path, *, seconds: float = SECONDS, num_solutions: int = NUM_SOLUTIONS, **options: Any
 ) -> Study:
     """
     Start a study, or resume it.
