@@ -137,6 +137,14 @@ def _with_swapped_digits(answer: int) -> str | None:
     return None
 
 
+# Other numbers that are near an answer, by name.
+_NEAR: dict[str, Callable[[int], str]] = {
+    "plus_one": lambda a: f"{a + 1}",
+    "minus_one": lambda a: f"{a - 1}",
+    "plus_a_hundredth": lambda a: f"{a}.01",
+}
+
+
 def _list_transforms() -> list[Transform]:
     return [
         *_texts(
@@ -243,9 +251,7 @@ def _list_transforms() -> list[Transform]:
         *_answers(
             "other number",
             keeps=False,
-            plus_one=lambda a: f"{a + 1}",
-            minus_one=lambda a: f"{a - 1}",
-            plus_a_hundredth=lambda a: f"{a}.01",
+            **_NEAR,
             other_sign=lambda a: f"{-a}" if a else None,
             times_ten=lambda a: f"{a}0" if a else None,
             divided_by_ten=lambda a: f"{a}e-1" if a else None,
@@ -351,11 +357,9 @@ def _large(magnitude: int) -> list[Transform]:
     changed = _answers(
         "large numbers",
         keeps=False,
-        plus_one=lambda a: f"{a + 1}",
-        minus_one=lambda a: f"{a - 1}",
+        **_NEAR,
         plus_one_with_commas=lambda a: _grouped(a + 1, ","),
         plus_one_scientific=lambda a: _scientific(a + 1),
-        plus_a_hundredth=lambda a: f"{a}.01",
         last_digit_dropped=_without_last_digit,
     )
     return [replace(made, name=f"{made.name} at {shown}", magnitude=magnitude) for made in (*kept, *changed)]

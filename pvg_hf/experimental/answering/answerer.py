@@ -71,6 +71,7 @@ class Reply:
         return None if self.abstains or self.best is None else self.best.answer
 
 
+@dataclass
 class Answerer:
     """
     Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
@@ -96,24 +97,16 @@ class Answerer:
     ```
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        round_index: int,
-        task: Task,
-        prompts: PromptBuilder,
-        sampler: Sampler,
-        scorer: VerifierScorer,
-        rules: AnswerRules,
-    ):
-        self.folder = folder
-        self.round_index = round_index
-        self.task = task
-        self.prompts = prompts
-        self.sampler = sampler
-        self.scorer = scorer
-        self.rules = rules
-        self._fitted: dict[int, AnswerRules | None] = {rules.num_samples: rules}
+    folder: RunFolder
+    round_index: int
+    task: Task
+    prompts: PromptBuilder
+    sampler: Sampler
+    scorer: VerifierScorer
+    rules: AnswerRules
+
+    def __post_init__(self):
+        self._fitted: dict[int, AnswerRules | None] = {self.rules.num_samples: self.rules}
 
     @classmethod
     def from_run(cls, run: str | Path, *, round_index: int | None = None, device: str = "auto") -> "Answerer":

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,12 +45,6 @@ class DecisionProblems:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def take(self, rows: np.ndarray) -> "DecisionProblems":
-        """Return the problems with the given row numbers."""
-        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        texts = None if self.texts is None else [self.texts[row] for row in rows]
-        return replace(self, **arrays, texts=texts)
 
 
 class DecisionWorld(ABC):
