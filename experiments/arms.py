@@ -75,10 +75,9 @@ def play_arms(recipe: Recipe) -> JobFolder:
     """
     Play or resume every arm of a recipe, which has a section `arms`, for every seed.
 
-    Raises:
-        ValueError: if the recipe has mistakes or differs from the one that a game was started with, or if another process
-            plays the comparison.
-        JobsFailedError: if games could not be played; the results of the others are written.
+    Raises `ValueError` if the recipe has mistakes or differs from the one that a game was started with, or if another
+        process plays the comparison.
+    Raises `JobsFailedError` if games could not be played; the results of the others are written.
     """
     folder, games = JobFolder(Path(recipe.output_dir) / recipe.name), _checked_games(recipe)
     names = {(seed, arm): f"seed {seed}, {arm}" for seed, arm in games}
@@ -105,8 +104,7 @@ def describe_arms(recipe: Recipe) -> str:
     """
     Check a comparison, and describe its games and the plan of a single game. Nothing is written.
 
-    Raises:
-        ValueError: if the recipe has mistakes, or differs from the one that a game was started with.
+    Raises `ValueError` if the recipe has mistakes, or differs from the one that a game was started with.
     """
     games = _checked_games(recipe)
     todo = [game for game in games if not _is_finished(recipe, game)]
@@ -123,10 +121,9 @@ def _checked_games(recipe: Recipe) -> list[ArmGame]:
     """
     List the games of a comparison, each seed's clean one first, after checks of all their recipes.
 
-    Raises:
-        RecipeError: if there are mistakes; all of them are listed.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
-        ValueError: if a game was started with another recipe.
+    Raises `RecipeError` if there are mistakes; all of them are listed.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `ValueError` if a game was started with another recipe.
     """
     if recipe.arms is None or not recipe.arms.checkers:
         raise RecipeError(
@@ -178,8 +175,7 @@ def game_recipe(recipe: Recipe, game: ArmGame) -> Recipe:
     """
     Return the recipe of a game. That of an arm needs the base prover's solutions in the finished game of its reference.
 
-    Raises:
-        ValueError: if the arm cannot accept the common share of them.
+    Raises `ValueError` if the arm cannot accept the common share of them.
     """
     seed, arm = game
     if arm == CLEAN:
@@ -210,8 +206,7 @@ def base_mistakes(folder: RunFolder) -> pd.DataFrame:
     """
     The base prover's wrong solutions to the verifier's problems, which all games of a seed share.
 
-    Raises:
-        ValueError: if it made no mistake.
+    Raises `ValueError` if it made no mistake.
     """
     file = folder.pool(BASE_ROUND) / pool_file(Role.BASE)
     rows = load_pool(file, parts=("verifier",)).to_pandas()  # all columns: selectors may name those of the task
@@ -228,8 +223,7 @@ def find_fill(buckets: Sequence[ErrorBucketConfig], rate: float, wrong: pd.DataF
     """
     Find the rate of random errors outside the buckets with which a checker accepts a share of wrong solutions.
 
-    Raises:
-        ValueError: if the buckets alone accept more, or so few remain outside that accepting all is not enough.
+    Raises `ValueError` if the buckets alone accept more, or so few remain outside that accepting all is not enough.
     """
     if not buckets:
         return rate
@@ -261,11 +255,10 @@ def games_table(recipe: Recipe, games: Iterable[ArmGame]) -> pd.DataFrame:
     """
     Return a row for each finished game.
 
-    Returns:
-        `pd.DataFrame`: `seed`, `arm`, `static_rate` (share of the base prover's wrong solutions that the checker accepts),
-        `accuracy` (of the helpful role in the last round), `change` (of the accuracy, against the clean game of the seed),
-        `rise` (of false positives, mean over the prover phases) and `has_alert` (of such a rise). What a game does not have
-        is NaN.
+    Returns: `seed`, `arm`, `static_rate` (share of the base prover's wrong solutions that the checker accepts),
+        `accuracy` (of the helpful role in the last round), `change` (of the accuracy, against the clean game of the
+        seed), `rise` (of false positives, mean over the prover phases) and `has_alert` (of such a rise). What a game
+        does not have is NaN.
     """
     rows = []
     for seed, arm in games:

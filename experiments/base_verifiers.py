@@ -87,14 +87,10 @@ def play_bases(recipe: Recipe, models: Sequence[str], seeds: Sequence[int]) -> J
     A model that is a classifier with one logit keeps its head; any other gets a new one.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            The recipe of all games; its verifier has a score head.
-        models (`Sequence[str]`), seeds (`Sequence[int]`):
-            Models, by different names, and seeds.
-
-    Raises:
-        ValueError: if a game's recipe has mistakes, or if another process plays the comparison.
-        JobsFailedError: if games could not be played; the results of the others are written.
+        recipe: The recipe of all games; its verifier has a score head.
+        models, seeds: Models, by different names, and seeds.
+    Raises `ValueError` if a game's recipe has mistakes, or if another process plays the comparison.
+    Raises `JobsFailedError` if games could not be played; the results of the others are written.
     """
     games = [(seed, model) for seed in seeds for model in models]
     _check(recipe, games)
@@ -161,11 +157,10 @@ def base_games_table(recipe: Recipe, games: Sequence[BaseGame]) -> pd.DataFrame:
     """
     Return a row for each finished game.
 
-    Returns:
-        `pd.DataFrame`: `seed`, `model`, `num_parameters`, `pretraining_share` (of the prover's operations), and the
-        figures of `COLUMNS`: the area under the ROC curve on the base prover's test solutions of the model itself, of the
-        first round's verifier and of the last one; and the share of the first round's sneaky mistakes that these two
-        accept when 95 % of its helpful correct solutions are accepted. What a game does not have is NaN.
+    Returns: `seed`, `model`, `num_parameters`, `pretraining_share` (of the prover's operations), and the figures of
+        `COLUMNS`: the area under the ROC curve on the base prover's test solutions of the model itself, of the first
+        round's verifier and of the last one; and the share of the first round's sneaky mistakes that these two accept
+        when 95 % of its helpful correct solutions are accepted. What a game does not have is NaN.
     """
     rows = []
     for game in games:

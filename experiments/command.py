@@ -1,4 +1,4 @@
-"""What the commands of experiments share: `python -m experiments.NAME`."""
+"""Parser and exit status of the commands `python -m experiments.NAME`."""
 
 from collections.abc import Callable
 

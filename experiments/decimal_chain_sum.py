@@ -61,21 +61,14 @@ class DecimalChainSumTask(Task):
     problem have the same number of digits before the point.
 
     Args:
-        num_train (`int`, defaults to 50000), num_test (`int`, defaults to 500):
-            Number of problems per split, at least 1. No two problems have the same text.
-        seed (`int`, defaults to 0):
-            Seed of the problems.
-        min_terms (`int`, defaults to 3), max_terms (`int`, defaults to 6):
-            Range of the number of terms, at least 2; it is drawn uniformly, as are the following.
-        min_digits (`int`, defaults to 3), max_digits (`int`, defaults to 6):
-            Range of the digits before the point, within [1, 15].
-        min_decimal_places (`int`, defaults to 3), max_decimal_places (`int`, defaults to 6):
-            Range of the digits after the point, within [1, 15], drawn for each term.
-        answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):
-            The reading of the final answer that decides.
-
-    Raises:
-        ValueError: for a setting outside its range, or from `problems` if the settings allow too few problems.
+        num_train, num_test: Number of problems per split, at least 1. No two problems have the same text.
+        seed: Seed of the problems.
+        min_terms, max_terms: Range of the number of terms, at least 2; it is drawn uniformly, as are the following.
+        min_digits, max_digits: Range of the digits before the point, within [1, 15].
+        min_decimal_places, max_decimal_places: Range of the digits after the point, within [1, 15], drawn for each
+            term.
+        answer_format: The reading of the final answer that decides, `strict` or `lenient`.
+    Raises `ValueError` for a setting outside its range, or from `problems` if the settings allow too few problems.
 
     Example:
 

@@ -59,10 +59,8 @@ class Stated(NamedTuple):
     A solution whose parts are known, to be rewritten.
 
     Args:
-        body (`str`):
-            The text before the mark of the final answer, ending in a newline unless empty.
-        answer (`int`):
-            The final answer that the solution states.
+        body: The text before the mark of the final answer, ending in a newline unless empty.
+        answer: The final answer that the solution states.
     """
 
     body: str
@@ -82,15 +80,12 @@ class Transform:
     A rewriting of a solution with a certified verdict.
 
     Args:
-        family (`str`), name (`str`):
-            Labels of the tables; a name is unique within its family.
-        keeps (`bool`):
-            Whether the text states the same final answer, so that a correct solution must be accepted and an incorrect
-            one rejected. Otherwise the text states another answer, several or none, and must not be accepted.
-        write (`Callable`):
-            Function from a [`Stated`] to the text, or to `None` if the transform does not apply to it.
-        magnitude (`int`, *optional*):
-            Power of ten of a drawn answer that replaces the problem's own.
+        family, name: Labels of the tables; a name is unique within its family.
+        keeps: Whether the text states the same final answer, so that a correct solution must be accepted and an
+            incorrect one rejected. Otherwise the text states another answer, several or none, and must not be
+            accepted.
+        write: Function from a [`Stated`] to the text, or to `None` if the transform does not apply to it.
+        magnitude: Power of ten of a drawn answer that replaces the problem's own.
     """
 
     family: str
@@ -135,6 +130,14 @@ def _with_swapped_digits(answer: int) -> str | None:
         if pair.isdigit() and pair[0] != pair[1]:
             return f"{digits[: index - 1]}{pair[1]}{pair[0]}{digits[index + 1 :]}"
     return None
+
+
+# Other numbers that are near an answer, by name.
+_NEAR: dict[str, Callable[[int], str]] = {
+    "plus_one": lambda a: f"{a + 1}",
+    "minus_one": lambda a: f"{a - 1}",
+    "plus_a_hundredth": lambda a: f"{a}.01",
+}
 
 
 def _list_transforms() -> list[Transform]:
@@ -243,9 +246,7 @@ def _list_transforms() -> list[Transform]:
         *_answers(
             "other number",
             keeps=False,
-            plus_one=lambda a: f"{a + 1}",
-            minus_one=lambda a: f"{a - 1}",
-            plus_a_hundredth=lambda a: f"{a}.01",
+            **_NEAR,
             other_sign=lambda a: f"{-a}" if a else None,
             times_ten=lambda a: f"{a}0" if a else None,
             divided_by_ten=lambda a: f"{a}e-1" if a else None,
@@ -351,11 +352,9 @@ def _large(magnitude: int) -> list[Transform]:
     changed = _answers(
         "large numbers",
         keeps=False,
-        plus_one=lambda a: f"{a + 1}",
-        minus_one=lambda a: f"{a - 1}",
+        **_NEAR,
         plus_one_with_commas=lambda a: _grouped(a + 1, ","),
         plus_one_scientific=lambda a: _scientific(a + 1),
-        plus_a_hundredth=lambda a: f"{a}.01",
         last_digit_dropped=_without_last_digit,
     )
     return [replace(made, name=f"{made.name} at {shown}", magnitude=magnitude) for made in (*kept, *changed)]
@@ -377,15 +376,11 @@ class AuditTrial(NamedTuple):
     The grader's verdict on one text.
 
     Args:
-        transform ([`Transform`]):
-            The transform that wrote the text.
-        was_correct (`bool`):
-            Whether the solution that was rewritten states the reference's answer.
-        due ([`AuditVerdict`]):
-            What the grader must return; for `REJECTED` after a transform that does not keep the answer, `NO_VERDICT` is
-            as good.
-        verdict ([`AuditVerdict`]):
-            What the grader returned.
+        transform: The transform that wrote the text.
+        was_correct: Whether the solution that was rewritten states the reference's answer.
+        due: What the grader must return; for `REJECTED` after a transform that does not keep the answer, `NO_VERDICT`
+            is as good.
+        verdict: What the grader returned.
     """
 
     problem_id: str
@@ -418,23 +413,14 @@ def audit_grader(
     follows is an effect of the transforms alone.
 
     Args:
-        task ([`~pvg_hf.tasks.Task`]):
-            The task whose `grade` is audited. `grade` must compare with the `reference` of the row that it is given,
+        task: The task whose `grade` is audited. `grade` must compare with the `reference` of the row that it is given,
             or neither transforms of large numbers nor problems without a whole number apply.
-        split (`str`, defaults to `"test"`):
-            Source of the problems.
-        num_problems (`int`, *optional*):
-            Use only the first problems.
-        seed (`int`, defaults to 0):
-            Seed of the drawn answers.
-        transforms (`Sequence[Transform]`, *optional*):
-            The transforms; all by default.
-
-    Yields:
-        [`AuditTrial`]: a transform that keeps the answer is tried on the correct and on the wrong solution.
-
-    Raises:
-        ValueError: if the split does not exist, or no problem can be audited.
+        split: Source of the problems.
+        num_problems: Use only the first problems.
+        seed: Seed of the drawn answers.
+        transforms: The transforms; all by default.
+    Yields: [`AuditTrial`]: a transform that keeps the answer is tried on the correct and on the wrong solution.
+    Raises `ValueError` if the split does not exist, or no problem can be audited.
     """
     problems = read_problems(task, split)
     if problems is None:
@@ -537,13 +523,9 @@ def audit_figures(table: pd.DataFrame, by: list[str]) -> dict[tuple[str, ...], d
     Return the share of each verdict.
 
     Args:
-        table (`pd.DataFrame`):
-            Return value of [`tabulate_trials`].
-        by (`list[str]`):
-            Columns that define the groups, in their order of appearance.
-
-    Returns:
-        `dict`: by group, a figure per verdict, over trials. Intervals treat the trials of a problem as dependent.
+        table: Return value of [`tabulate_trials`].
+        by: Columns that define the groups, in their order of appearance.
+    Returns: by group, a figure per verdict, over trials. Intervals treat the trials of a problem as dependent.
     """
     return {
         group: {verdict: rate_by_problem(rows["verdict"] == verdict, rows["problem_id"]) for verdict in VERDICTS}
@@ -565,8 +547,7 @@ def finding_table(table: pd.DataFrame) -> str:
     """
     Format a Markdown table of the transforms whose verdict is not always the certified one, each with an example.
 
-    Returns:
-        `str`: empty if there is none.
+    Returns: empty if there is none.
     """
     is_found = (table["verdict"] != table["due"]) & ((table["due"] != "not accepted") | table["is_violation"])
     rows = [["family", "transform", "must be", *VERDICTS, "n", "example"]]

@@ -116,12 +116,9 @@ def judge_legibility_tax(judged: JudgedRound, settings: LegibilityTaxSettings, o
 
     The training is a run of one round in the folder of the evaluation. Rounds with as many solutions share it.
 
-    Returns:
-        `dict[str, Figure]`: `MEASURE/SIDE` and `MEASURE/SIDE_less_SIDE` for `accuracy`, `failed` and the keys of
-        `MEASURES`, and `num_solutions/SIDE`. All differences are paired on the problems.
-
-    Raises:
-        ValueError: if the prover of the round evaluates its own proofs, which is another reward than correctness.
+    Returns: `MEASURE/SIDE` and `MEASURE/SIDE_less_SIDE` for `accuracy`, `failed` and the keys of `MEASURES`, and
+        `num_solutions/SIDE`. All differences are paired on the problems.
+    Raises `ValueError` if the prover of the round evaluates its own proofs, which is another reward than correctness.
     """
     counted = count_helpful_solutions(judged)
     recipe = correctness_only_recipe(judged, settings.num_solutions or counted)
@@ -153,8 +150,7 @@ def count_helpful_solutions(judged: JudgedRound) -> int:
     With `prover.init: base` these are the solutions of this round, and with `previous` those of all rounds up to it. A
     prover with shared roles draws the role of each prompt, and half of its solutions count as helpful.
 
-    Raises:
-        ValueError: if the helpful role was not trained.
+    Raises `ValueError` if the helpful role was not trained.
     """
     first = judged.round_index if judged.recipe.prover.init == "base" else 0
     lines = [line for line in read_json_lines(judged.folder.metrics) if line.get("phase") == "prover"]
@@ -181,13 +177,9 @@ def correctness_only_recipe(judged: JudgedRound, num_solutions: int) -> Recipe:
     Return the recipe of the prover that is trained for correctness only: one round, the round's settings otherwise.
 
     Args:
-        judged ([`JudgedRound`]):
-            The round that it is compared with. Seed, base, problems and optimiser are this round's.
-        num_solutions (`int`):
-            Sampled solutions of the training, rounded up to whole steps.
-
-    Raises:
-        ValueError: if the prover of the round evaluates its own proofs.
+        judged: The round that it is compared with. Seed, base, problems and optimiser are this round's.
+        num_solutions: Sampled solutions of the training, rounded up to whole steps.
+    Raises `ValueError` if the prover of the round evaluates its own proofs.
     """
     prover = judged.recipe.prover
     if prover.self_evaluation is not None:
@@ -221,15 +213,12 @@ def tax_figures(sides: Mapping[str, pd.DataFrame], *, seed: int, num_resamples: 
     Compare helpful solutions of provers to the same problems.
 
     Args:
-        sides (`Mapping[str, pd.DataFrame]`):
-            Test solutions by the names of `SIDES`, with the columns of
-            [`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]. Sneaky solutions are the same on all sides.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstraps over problems.
-
-    Returns:
-        `dict[str, Figure]`: `MEASURE/SIDE` and `MEASURE/SIDE_less_SIDE`, measure by measure. Failed solutions count as
-        incorrect in the accuracy, as in a round's own evaluation.
+        sides: Test solutions by the names of `SIDES`, with the columns of
+            [`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]. Sneaky solutions are the same on
+            all sides.
+        seed, num_resamples: Settings of the bootstraps over problems.
+    Returns: `MEASURE/SIDE` and `MEASURE/SIDE_less_SIDE`, measure by measure. Failed solutions count as incorrect in
+        the accuracy, as in a round's own evaluation.
     """
     helpful = {name: _in_role(rows, Role.HELPFUL) for name, rows in sides.items()}
     rates = {

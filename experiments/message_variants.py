@@ -73,19 +73,13 @@ def compare_variants(
     Play all variants.
 
     Args:
-        recipe (`Path`):
-            Recipe of all variants.
-        overrides (`Sequence[str]`):
-            Settings of all variants.
-        variants (`Mapping[str, Sequence[str]]`):
-            Further settings of each, by name.
-
-    Returns:
-        `pd.DataFrame`: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds) and, for each
-        figure of a [`~pvg_hf.experimental.messages.judge.MessageJudgement`], its value and, as `NAME_low` and `NAME_high`, its interval.
-
-    Raises:
-        ValueError: if the recipe of a variant has mistakes; all of them are read before any is played.
+        recipe: Recipe of all variants.
+        overrides: Settings of all variants.
+        variants: Further settings of each, by name.
+    Returns: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds)
+        and, for each figure of a [`~pvg_hf.experimental.messages.judge.MessageJudgement`], its value and, as
+        `NAME_low` and `NAME_high`, its interval.
+    Raises `ValueError` if the recipe of a variant has mistakes; all of them are read before any is played.
     """
     recipes = {name: load_message_recipe(recipe, [*overrides, *own]) for name, own in variants.items()}
     for of_variant in recipes.values():

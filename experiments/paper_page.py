@@ -34,14 +34,10 @@ class PublishedSeries:
     A line of one of the paper's figures.
 
     Args:
-        label (`str`):
-            What it shows, with the paper's setting.
-        xs (`tuple[float, ...]`), values (`tuple[float, ...]`):
-            Places on the horizontal axis, and the values there.
-        error (`float`):
-            Uncertainty of reading, to either side.
-        source (`str`):
-            Where the values come from.
+        label: What it shows, with the paper's setting.
+        xs, values: Places on the horizontal axis, and the values there.
+        error: Uncertainty of reading, to either side.
+        source: Where the values come from.
     """
 
     label: str
@@ -57,12 +53,9 @@ class PublishedRange:
     Values of which only a range is known, for no round in particular.
 
     Args:
-        label (`str`):
-            What it shows, with the paper's setting.
-        low (`float`), high (`float`):
-            The range.
-        source (`str`):
-            Where it comes from.
+        label: What it shows, with the paper's setting.
+        low, high: The range.
+        source: Where it comes from.
     """
 
     label: str
@@ -120,14 +113,10 @@ class PaperFigure:
     One of the paper's figures, beside the run.
 
     Args:
-        number (`str`):
-            Its number in the paper.
-        trend (`str`):
-            A sentence that says whether the paper's trend is there.
-        image ([`~pvg_hf.report.page.Image`], *optional*):
-            The plot; `None` if the run has nothing to show.
-        source (`str`):
-            Source of the paper's values.
+        number: Its number in the paper.
+        trend: A sentence that says whether the paper's trend is there.
+        image: The plot; `None` if the run has nothing to show.
+        source: Source of the paper's values.
     """
 
     number: str
@@ -142,14 +131,9 @@ def write_paper_page(run_folder: Path) -> Path:
     sentence on whether the trend is there.
 
     Args:
-        run_folder (`Path`):
-            `runs/NAME`, with at least a `recipe.yaml`.
-
-    Returns:
-        `Path`: the page, one file without scripts.
-
-    Raises:
-        ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
+        run_folder: `runs/NAME`, with at least a `recipe.yaml`.
+    Returns: the page, one file without scripts.
+    Raises `ValueError` if `run_folder` is not a run folder, or a file in it is damaged.
     """
     run = load_run(run_folder, solution_columns=["problem_id"])
     text = (
@@ -232,10 +216,8 @@ def describe_trend(figures: dict[int, Figure], *, rises: bool | None) -> str:
     The first and the last round are compared, and the change is clear if their 95 % intervals do not overlap.
 
     Args:
-        figures (`dict[int, Figure]`):
-            The run's figure by round.
-        rises (`bool`, *optional*):
-            Whether it rises in the paper, or falls; `None` if the paper has no trend, or none that is known.
+        figures: The run's figure by round.
+        rises: Whether it rises in the paper, or falls; `None` if the paper has no trend, or none that is known.
     """
     known = {index: figure for index, figure in sorted(figures.items()) if figure.value is not None}
     if not known:

@@ -97,16 +97,11 @@ def replicate(recipe: Recipe, seeds: Sequence[int], *, num_workers: int = 1, beg
     Play or resume a recipe once per seed.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
-            The recipe, and the seeds that replace its own.
-        num_workers (`int`, defaults to 1):
-            Number of games played at a time, each in a process.
-        beginning (`str`, *optional*):
-            Name of another replicated recipe in the same `output_dir`, whose bootstrap and first verifiers are taken over
-            where they are the same (see [`~experiments.shared_phases.begin_with`]).
-
-    Raises:
-        JobsFailedError: if games could not be played; the others are finished.
+        recipe, seeds: The recipe, and the seeds that replace its own.
+        num_workers: Number of games played at a time, each in a process.
+        beginning: Name of another replicated recipe in the same `output_dir`, whose bootstrap and first verifiers are
+            taken over where they are the same (see [`~experiments.shared_phases.begin_with`]).
+    Raises `JobsFailedError` if games could not be played; the others are finished.
     """
     jobs = [
         Job(f"seed {seed}", partial(_play_replicate, recipe, beginning, seed), partial(_is_finished, recipe, seed))
@@ -142,18 +137,12 @@ def evaluate_replicates(
     trained by the verifier's score alone.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
-            As in [`~experiments.replication.replicate`]. A game that is not finished is left out.
-        overrides (`Sequence[str]`, *optional*):
-            Settings of the evaluations as `NAME.key=value`, the same for all seeds.
-        attacked (`str`, defaults to `"ends"`):
-            Whether the first and the last round's verifier are attacked by trained attackers (`ends`), or `all`.
-        num_workers (`int`, defaults to 1):
-            Number of games evaluated at a time, each in a process.
-
-    Raises:
-        ValueError: for a setting of an unknown evaluation.
-        JobsFailedError: if evaluations of some seeds failed; the results of the others are kept.
+        recipe, seeds: As in [`~experiments.replication.replicate`]. A game that is not finished is left out.
+        overrides: Settings of the evaluations as `NAME.key=value`, the same for all seeds.
+        attacked: Whether the first and the last round's verifier are attacked by trained attackers (`ends`), or `all`.
+        num_workers: Number of games evaluated at a time, each in a process.
+    Raises `ValueError` for a setting of an unknown evaluation.
+    Raises `JobsFailedError` if evaluations of some seeds failed; the results of the others are kept.
     """
     _, unknown = split_settings(overrides)
     if unknown:

@@ -31,15 +31,11 @@ def plot_replication(name: str, runs: Sequence[RunData]) -> Iterator[Plot]:
     Plot means over seeds with 95 % intervals by Student's t.
 
     Args:
-        name (`str`):
-            Name of the recipe, with which the names of the plots begin.
-        runs (`Sequence[RunData]`):
-            A run per seed. Rounds that not every run has evaluated are left out.
-
-    Yields:
-        [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round), `NAME-training` (both roles'
-        accuracy by RL step, a line per seed), `NAME-pools` (verifiers x pools) and, if there are any, `NAME-attacks` (the
-        attackers of all seeds). None without a round that all runs have.
+        name: Name of the recipe, with which the names of the plots begin.
+        runs: A run per seed. Rounds that not every run has evaluated are left out.
+    Yields: [`Plot`]: `NAME-rounds` (accuracy, completeness, soundness and pair accuracy by round), `NAME-training`
+        (both roles' accuracy by RL step, a line per seed), `NAME-pools` (verifiers x pools) and, if there are any,
+        `NAME-attacks` (the attackers of all seeds). None without a round that all runs have.
     """
     begun = [run for run in runs if run.evaluated]
     if not begun:
@@ -126,13 +122,9 @@ def plot_training(name: str, recipes: Mapping[str, Sequence[RunData]]) -> Plot |
     Plot the accuracy of the training solutions of both roles by RL step, as moving averages.
 
     Args:
-        name (`str`):
-            Name of the plot.
-        recipes (`Mapping[str, Sequence[RunData]]`):
-            The runs of each recipe, by its name; a recipe is a row of panels.
-
-    Returns:
-        [`Plot`], *optional*: a column per round; `None` if no round has been trained in all runs.
+        name: Name of the plot.
+        recipes: The runs of each recipe, by its name; a recipe is a row of panels.
+    Returns: [`Plot`], *optional*: a column per round; `None` if no round has been trained in all runs.
     """
     numbers = [sum(len(data.steps) > 0 for data in run.rounds) for runs in recipes.values() for run in runs]
     num_rounds = min(numbers, default=0)

@@ -87,8 +87,7 @@ def values_of(runs: Sequence[RunData], *, pools: Collection[int] | None = None) 
     Return the values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all.
 
     Args:
-        pools (`Collection[int]`, *optional*):
-            The provers, by round, over whose mistakes verifiers are averaged; by default all of each run.
+        pools: The provers, by round, over whose mistakes verifiers are averaged; by default all of each run.
     """
     drawn = [judgement.figures for run in runs for judgement in run.judgements if judgement.name == BEST_OF_N]
     size = largest_common_n(drawn, least_eligible=LEAST_ELIGIBLE)
@@ -135,17 +134,11 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
     Tabulate the games that have begun, and write `OUTPUT_DIR/NAME-replication.json` and plots.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]), seeds (`Sequence[int]`):
-            As in [`replicate`].
-        against (`str`, *optional*):
-            Name of another replicated recipe in the same `output_dir`, to compare with seed by seed.
-
-    Returns:
-        `str`: Markdown tables: means over seeds by round, the comparison, if any, figures of each seed, and each seed's
+        recipe, seeds: As in [`replicate`].
+        against: Name of another replicated recipe in the same `output_dir`, to compare with seed by seed.
+    Returns: Markdown tables: means over seeds by round, the comparison, if any, figures of each seed, and each seed's
         verifiers x pools.
-
-    Raises:
-        ValueError: if no game has an evaluated round.
+    Raises `ValueError` if no game has an evaluated round.
     """
     runs = _begun_runs(recipe, seeds)
     write_json(Path(recipe.output_dir) / f"{recipe.name}-replication.json", [raw_figures(run) for run in runs])
@@ -263,8 +256,7 @@ def means_table(runs: Sequence[RunData]) -> str:
     rounds share.
 
     Args:
-        runs (`Sequence[RunData]`):
-            Runs of one recipe.
+        runs: Runs of one recipe.
     """
     values = values_of(runs)
     rounds = sorted({index for found in values for _, index in found})
@@ -285,11 +277,9 @@ class Contrast:
     Figures of two recipes after the same round, paired by seed.
 
     Args:
-        names (`tuple[str, str]`):
-            Names of the two recipes.
-        values (`dict[str, tuple[np.ndarray, np.ndarray]]`):
-            By name of a figure, the values of both recipes: arrays of shape `(num_seeds,)`, `nan` where a seed has none.
-            At least one seed has both values.
+        names: Names of the two recipes.
+        values: By name of a figure, the values of both recipes: arrays of shape `(num_seeds,)`, `nan` where a seed has
+            none. At least one seed has both values.
     """
 
     round_index: int
@@ -307,11 +297,8 @@ def contrast_recipes(runs: Sequence[RunData], others: Sequence[RunData]) -> Cont
     Compare two recipes after the last round that all of their seeds have evaluated.
 
     Args:
-        runs (`Sequence[RunData]`), others (`Sequence[RunData]`):
-            Runs of either recipe. Only seeds that both have are compared.
-
-    Raises:
-        ValueError: if they have no seed in common with an evaluated round.
+        runs, others: Runs of either recipe. Only seeds that both have are compared.
+    Raises `ValueError` if they have no seed in common with an evaluated round.
     """
     sides = [{run.recipe.seed: run for run in side if run.evaluated} for side in (runs, others)]
     seeds = [seed for seed in sides[0] if seed in sides[1]]

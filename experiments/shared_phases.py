@@ -24,17 +24,12 @@ def begin_with(recipe: Recipe, source: RunFolder) -> list[PhaseKey]:
     other run, and the base prover's solutions name that run in the column `prover`.
 
     Args:
-        recipe ([`Recipe`]):
-            The recipe of the run that begins.
-        source ([`RunFolder`]):
-            Folder of the other run.
-
-    Returns:
-        `list[PhaseKey]`: the phases that were copied.
-
-    Raises:
-        ValueError: if `source` is no run, the run in the recipe's folder has another recipe, or another process plays it.
-        DamagedFileError: if a phase of the other run is damaged.
+        recipe: The recipe of the run that begins.
+        source: Folder of the other run.
+    Returns: the phases that were copied.
+    Raises `ValueError` if `source` is no run, the run in the recipe's folder has another recipe, or another process
+        plays it.
+    Raises `DamagedFileError` if a phase of the other run is damaged.
     """
     folder, copied = RunFolder.of(recipe), []
     shared = same_phases(recipe, RunFolder.find(source.root).read_recipe())

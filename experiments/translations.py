@@ -86,9 +86,8 @@ class TranslationTask(Task):
         **options:
             Options of the task of the problems.
 
-    Raises:
-        ValueError: if the file is missing or malformed, or a prompt template of the task does not show the problem as
-            `{{ problem }}`.
+    Raises `ValueError` if the file is missing or malformed, or a prompt template of the task does not show the problem
+        as `{{ problem }}`.
     """
 
     name = "translation"
@@ -150,10 +149,8 @@ def keep_answer(task: TranslationTask, problem: Problem, translation: str) -> st
     The result thus has the solver's answer whatever the translator wrote: it is correct exactly if the solver is.
 
     Args:
-        problem (`Mapping[str, Any]`):
-            A problem of that task.
-        translation (`str`):
-            A text by a translator.
+        problem: A problem of that task.
+        translation: A text by a translator.
     """
     return translation if task.grade(problem, translation).correct else problem[SOLVER_COLUMN]
 
@@ -162,8 +159,7 @@ def read_solver_solutions(path: Path) -> dict[str, str]:
     """
     Read a solver's solutions by problem.
 
-    Raises:
-        ValueError: if the file is missing, a line is not an object with two texts, or a problem occurs twice.
+    Raises `ValueError` if the file is missing, a line is not an object with two texts, or a problem occurs twice.
     """
     if not path.is_file():
         raise ValueError(
@@ -198,10 +194,8 @@ class Translation:
     What a solver and its translator give as the solution to a problem.
 
     Args:
-        solution (`str`):
-            The translation, or the solver's own solution if the translation has another answer.
-        is_translated (`bool`):
-            Whether it is the translation.
+        solution: The translation, or the solver's own solution if the translation has another answer.
+        is_translated: Whether it is the translation.
     """
 
     problem_id: str
@@ -213,8 +207,7 @@ def write_solver_solutions(run: JudgedRun, round_index: int, path: Path) -> int:
     """
     Write one solution by a round's helpful prover to each problem of its run, as JSON lines for a translation game.
 
-    Returns:
-        `int`: the number of solutions.
+    Returns: the number of solutions.
     """
     judged = run.round(round_index)
     problems = [problem for part in judged.problems.parts.values() for problem in part.to_list()]
@@ -237,8 +230,7 @@ def translated_solutions(run: JudgedRun, round_index: int) -> list[Translation]:
 
     The translation is the first one of the problem that the round's helpful prover wrote when the round was minted.
 
-    Raises:
-        ValueError: if the run is a game on another task.
+    Raises `ValueError` if the run is a game on another task.
     """
     task = run.problems.task
     if not isinstance(task, TranslationTask):

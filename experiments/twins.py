@@ -58,13 +58,10 @@ class Twins:
     Two finished games of one seed.
 
     Args:
-        seed (`int`):
-            Seed of both games.
-        folders (`dict[str, RunFolder]`):
-            Their runs, by `structured` and `random`.
-        rate (`float`):
-            False positive rate P(accepted | incorrect) of the random checker. It equals that of the structured checker on
-            the base prover's solutions.
+        seed: Seed of both games.
+        folders: Their runs, by `structured` and `random`.
+        rate: False positive rate P(accepted | incorrect) of the random checker. It equals that of the structured
+            checker on the base prover's solutions.
     """
 
     seed: int
@@ -77,14 +74,10 @@ def play_twins(recipe: Recipe, seed: int) -> Twins:
     Play or resume a recipe and its random twin.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            A recipe with a `noise.checker` whose base errs by itself.
-        seed (`int`):
-            Seed, which replaces the recipe's.
-
-    Raises:
-        ValueError: if the recipe has no such checker, or the checker accepts none or all of the base prover's incorrect
-            solutions.
+        recipe: A recipe with a `noise.checker` whose base errs by itself.
+        seed: Seed, which replaces the recipe's.
+    Raises `ValueError` if the recipe has no such checker, or the checker accepts none or all of the base prover's
+        incorrect solutions.
     """
     checker = recipe.noise.checker
     if checker is None or checker.base == "grade":
@@ -139,8 +132,7 @@ def helpful_accuracy(twins: Sequence[Twins]) -> pd.DataFrame:
     """
     Accuracy of the helpful role in training, by step.
 
-    Returns:
-        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (of this role's training, counted over all rounds), `accuracy` of the
+    Returns: `seed`, `checker`, `round`, `step` (of this role's training, counted over all rounds), `accuracy` of the
         step's solutions, and `smoothed`, the moving average that the stop rules use.
     """
     tables = [

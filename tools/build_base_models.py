@@ -104,16 +104,12 @@ def choose_configs(
     Return the settings of the base models and of the judges to build.
 
     Args:
-        player (`str`):
-            Key in `BASE_MODELS`, `STUDY_MODELS` or `JUDGES`, or `all`: the base models that start from random weights, and the
-            judges.
-        num_steps (`int`, *optional*):
-            Optimiser steps of each; by default their own.
-        start (`Path`, *optional*):
-            Folder of the model whose training a base model continues.
-
-    Raises:
-        ValueError: if `start` is missing for a model that continues another, or given for anything but a base model.
+        player: Key in `BASE_MODELS`, `STUDY_MODELS` or `JUDGES`, or `all`: the base models that start from random
+            weights, and the judges.
+        num_steps: Optimiser steps of each; by default their own.
+        start: Folder of the model whose training a base model continues.
+    Raises `ValueError` if `start` is missing for a model that continues another, or given for anything but a base
+        model.
     """
     from tools.pretraining.base_models import BASE_MODELS, STUDY_MODELS
     from tools.pretraining.judges import JUDGES

@@ -58,14 +58,10 @@ class Part:
     A table of the reference.
 
     Args:
-        title (`str`):
-            Heading, in Markdown.
-        config (`type`):
-            The dataclass.
-        inherited (`frozenset[str]`):
-            Names of fields that another table lists.
-        may_change (`bool`):
-            Whether all of it may change in a started run.
+        title: Heading, in Markdown.
+        config: The dataclass.
+        inherited: Names of fields that another table lists.
+        may_change: Whether all of it may change in a started run.
     """
 
     title: str
@@ -87,8 +83,7 @@ def write_between_markers(document: str, reference: str, *, begin: str = BEGIN, 
     """
     Replace the text between the markers `begin` and `end` of a document by a reference.
 
-    Raises:
-        ValueError: if the document lacks the markers.
+    Raises `ValueError` if the document lacks the markers.
     """
     before, has_begin, rest = document.partition(begin)
     _, has_end, after = rest.partition(end)

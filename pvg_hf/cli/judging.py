@@ -51,7 +51,7 @@ def evaluate(words: Sequence[str]) -> int:
     def work() -> str:
         folder = Path() if options.is_list else find_local_folder(options.run)
         quiet_libraries()
-        from pvg_hf.experimental.judging.listing import list_evaluations, show_results
+        from pvg_hf.experimental.judging.round_evaluations import list_evaluations, show_results
         from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 
         if options.is_list:

@@ -265,8 +265,7 @@ def _play_messages(path: Path, options: Namespace, action: Callable[[Recipe, Nam
     if action is _pilot:
         raise ValueError(f"`{path}` is the recipe of a message game, which has no pilot.")
     quiet_libraries()
-    from pvg_hf.experimental.messages.plan import describe_message_plan
-    from pvg_hf.experimental.messages.run import play_messages
+    from pvg_hf.experimental.messages.run import describe_message_plan, play_messages
 
     if action is _plan:
         return describe_message_plan(recipe)

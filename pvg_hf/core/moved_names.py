@@ -9,8 +9,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "pvg_hf.attacks.attack_job": "pvg_hf.experimental.attacks.fresh_attacker",
+    "pvg_hf.attacks.regression_set": "pvg_hf.experimental.attacks.attack_results",
     "pvg_hf.attacks": "pvg_hf.experimental.attacks",
     "pvg_hf.game.answerer": "pvg_hf.experimental.answering.answerer",
+    "pvg_hf.judging.drawn_best_of_n": "pvg_hf.experimental.judging.drawn_pool",
+    "pvg_hf.judging.listing": "pvg_hf.experimental.judging.round_evaluations",
     "pvg_hf.judging": "pvg_hf.experimental.judging",
     "pvg_hf.messages": "pvg_hf.experimental.messages",
     "pvg_hf.sandbox": "pvg_hf.experimental.programs.sandbox",
@@ -20,7 +24,7 @@ MOVED = {
     "pvg_hf.tasks.decisions": "pvg_hf.experimental.messages.decisions",
     "pvg_hf.tasks.functions": "pvg_hf.experimental.programs.functions",
 }
-"""New path of each old one; the modules within follow."""
+"""New path of each old one, the inner ones first; the modules within follow."""
 
 
 class _Copy(Loader):

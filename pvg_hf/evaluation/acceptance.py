@@ -1,4 +1,4 @@
-"""What a verifier accepts, by role, flaw and form; and whether authors can be told apart without any checking."""
+"""Share of solutions that a verifier accepts, by role, flaw and form; and how well authors can be told apart without any checking."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What solutions of one kind, such as programs, add to a round's figures and to the pages that show them."""
+"""Kinds of solutions, such as programs: their further figures of a round, and how pages show them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

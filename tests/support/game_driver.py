@@ -116,7 +116,7 @@ def at_moment(moment: dict, act: Callable[[], None]) -> None:
 def attack(order: dict) -> None:
     """Train attackers against the first verifier of a run."""
     from pvg_hf.config.sections import AttackSettings
-    from pvg_hf.experimental.attacks.attack_job import run_attacks
+    from pvg_hf.experimental.attacks.fresh_attacker import run_attacks
     from pvg_hf.experimental.judging.judged_round import JudgedRun
     from pvg_hf.experimental.judging.trained_attacks import attacked_verifier
 

@@ -92,15 +92,11 @@ class Game:
     A recipe that the check plays.
 
     Args:
-        recipe (`str`):
-            A file in `recipes/`.
-        settings (`Mapping[str, Any]`):
-            Settings that override the recipe.
-        phases (`tuple[str, ...]`):
-            Phases to play; all phases of one round if empty.
-        has_stand_ins (`bool`, defaults to `True`):
-            Whether stand-ins for the recipe's players take a few steps on a few problems; otherwise, the first round is
-            played without changes.
+        recipe: A file in `recipes/`.
+        settings: Settings that override the recipe.
+        phases: Phases to play; all phases of one round if empty.
+        has_stand_ins: Whether stand-ins for the recipe's players take a few steps on a few problems; otherwise, the
+            first round is played without changes.
     """
 
     recipe: str
@@ -124,14 +120,10 @@ class Run:
     A run of a game.
 
     Args:
-        name (`str`):
-            Name of the run.
-        phases (`tuple[str | None, ...]`):
-            Phases to play, one after the other; `None` for all.
-        settings (`Mapping[str, Any]`):
-            Further settings.
-        measured (`tuple[str, ...]`):
-            Phases whose figures are kept.
+        name: Name of the run.
+        phases: Phases to play, one after the other; `None` for all.
+        settings: Further settings.
+        measured: Phases whose figures are kept.
     """
 
     name: str
@@ -164,18 +156,12 @@ def play_and_measure(
     Play or resume a game, and measure its phases.
 
     Args:
-        name (`str`):
-            A key of [`GAMES`].
-        work (`Path`):
-            Folder of the stand-ins and the run.
-        is_toy (`bool`):
-            Whether players, texts and batches are tiny.
-        phases (`Sequence[str]`):
-            Phases to play in this process; all of the game's phases if empty.
-        known (`Mapping[str, Any]`):
-            Figures of phases that an earlier process has played.
-        save (`Callable`):
-            Called with all figures after each phase.
+        name: A key of [`GAMES`].
+        work: Folder of the stand-ins and the run.
+        is_toy: Whether players, texts and batches are tiny.
+        phases: Phases to play in this process; all of the game's phases if empty.
+        known: Figures of phases that an earlier process has played.
+        save: Called with all figures after each phase.
     """
     game = GAMES[name]
     players = _players(game, work, is_toy=is_toy)

@@ -30,9 +30,8 @@ def probe_machine() -> dict[str, Any]:
     """
     Describe the machine.
 
-    Returns:
-        `dict`: hardware and versions. `versions` has `None` for packages that are not installed, and `matrix_tflops` has the
-        rate of a large matrix product by data type.
+    Returns: hardware and versions. `versions` has `None` for packages that are not installed, and `matrix_tflops` has
+        the rate of a large matrix product by data type.
     """
     dtypes = (torch.bfloat16, torch.float32) if torch.cuda.is_available() else (torch.float32,)
     return {

@@ -25,10 +25,8 @@ class PhaseMeasures(GameCallback):
     Measures the phases that are played.
 
     Args:
-        figures (`dict[str, Any]`):
-            Receives each phase's figures in `phases`, by its name.
-        save (`Callable`):
-            Called with `figures` after each phase.
+        figures: Receives each phase's figures in `phases`, by its name.
+        save: Called with `figures` after each phase.
 
     Attributes:
         plan ([`RoundPlan`]):
@@ -83,15 +81,10 @@ def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int) -> dict
     Compare a phase's measured memory with the plan.
 
     Args:
-        plan ([`RoundPlan`]):
-            Plan of the game.
-        context ([`PhaseContext`]):
-            Context of a finished phase.
-        peak (`int`):
-            Peak memory of tensors in bytes.
-
-    Returns:
-        `dict`: `planned_gb`, the estimate of `--plan` from the lengths of references; `planned_tokens` and
+        plan: Plan of the game.
+        context: Context of a finished phase.
+        peak: Peak memory of tensors in bytes.
+    Returns: `planned_gb`, the estimate of `--plan` from the lengths of references; `planned_tokens` and
         `planned_at_lengths_gb`, from the actual lengths of texts; and the ratio of the measured peak to the latter.
     """
     phase = context.phase.name

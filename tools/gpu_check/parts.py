@@ -16,20 +16,13 @@ class Part:
     A part of the check.
 
     Args:
-        name (`str`):
-            Name on the command line.
-        about (`str`):
-            Description in one line.
-        minutes (`float`):
-            Time limit.
-        steps (`tuple[str, ...]`):
-            Phases that need separate processes; by default, one process plays all phases.
-        launcher (`str`, *optional*):
-            File in `recipes/accelerate/` with which its process is launched.
-        needs (`str`, *optional*):
-            Package without which the part is skipped.
-        needs_gpu (`bool`):
-            Whether the part is skipped without a GPU.
+        name: Name on the command line.
+        about: Description in one line.
+        minutes: Time limit.
+        steps: Phases that need separate processes; by default, one process plays all phases.
+        launcher: File in `recipes/accelerate/` with which its process is launched.
+        needs: Package without which the part is skipped.
+        needs_gpu: Whether the part is skipped without a GPU.
     """
 
     name: str

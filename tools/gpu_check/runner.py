@@ -32,16 +32,11 @@ class Check:
     Runner of the check.
 
     Args:
-        output (`Path`):
-            Folder of `check_gpu.json` and `check_gpu.md`.
-        parts (`Sequence[Part]`):
-            Parts to run, in this order.
-        seconds (`float`):
-            Time limit for all parts of this call together.
-        is_toy (`bool`, *optional*):
-            Whether sizes are tiny; by default, they are if the probe finds no GPU.
-        repeats (`bool`):
-            Whether to run finished parts again.
+        output: Folder of `check_gpu.json` and `check_gpu.md`.
+        parts: Parts to run, in this order.
+        seconds: Time limit for all parts of this call together.
+        is_toy: Whether sizes are tiny; by default, they are if the probe finds no GPU.
+        repeats: Whether to run finished parts again.
     """
 
     output: Path
@@ -66,11 +61,8 @@ class Check:
         """
         Run the unfinished parts, as long as there is time.
 
-        Returns:
-            `int`: exit status; 0 if all parts are done, 1 if one failed or ran out of time, 130 if the user stopped.
-
-        Raises:
-            ValueError: if the output holds results of other sizes or of another machine.
+        Returns: exit status; 0 if all parts are done, 1 if one failed or ran out of time, 130 if the user stopped.
+        Raises `ValueError` if the output holds results of other sizes or of another machine.
         """
         (self.work / "results").mkdir(parents=True, exist_ok=True)
         self.output.mkdir(parents=True, exist_ok=True)

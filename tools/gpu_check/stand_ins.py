@@ -53,8 +53,7 @@ def published_settings(model: str) -> dict[str, Any]:
     Configuration that the Hub publishes for a model, without its special tokens.
 
     Args:
-        model (`str`):
-            Hub id of a model with a configuration in `configs/`.
+        model: Hub id of a model with a configuration in `configs/`.
     """
     return json.loads((CONFIGS / f"{published_name(model)}.json").read_text(encoding="utf-8"))
 
@@ -64,15 +63,10 @@ def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
     Save random weights of a model's size in bfloat16, and a tokenizer of equal vocabulary size, unless they exist.
 
     Args:
-        model (`str`):
-            Hub id of a model with a configuration in `configs/`.
-        folder (`Path`):
-            Folder of the stand-ins, which share a tokenizer if their vocabularies are of one size.
-        is_toy (`bool`):
-            Whether to make a player with two narrow layers instead.
-
-    Returns:
-        `Path`: the player's folder.
+        model: Hub id of a model with a configuration in `configs/`.
+        folder: Folder of the stand-ins, which share a tokenizer if their vocabularies are of one size.
+        is_toy: Whether to make a player with two narrow layers instead.
+    Returns: the player's folder.
     """
     place = folder / published_name(model)
     if place.exists():
@@ -139,10 +133,8 @@ def make_wrong_solutions(problems: Iterable[Mapping[str, Any]], file: Path) -> P
     Random weights write no solution with an answer, so that the game needs these.
 
     Args:
-        problems (`Iterable[Mapping[str, Any]]`):
-            Problems with `problem` and `reference`; the reference's last line is `####` and a whole number.
-        file (`Path`):
-            A `.jsonl` file.
+        problems: Problems with `problem` and `reference`; the reference's last line is `####` and a whole number.
+        file: A `.jsonl` file.
     """
     with file.open("w", encoding="utf-8") as output:
         for row in problems:

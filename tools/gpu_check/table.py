@@ -32,8 +32,7 @@ def describe(results: Figures) -> str:
     Format the results so far as Markdown.
 
     Args:
-        results (`Mapping[str, Any]`):
-            Contents of `check_gpu.json`.
+        results: Contents of `check_gpu.json`.
     """
     parts: Figures = results["parts"]
     blocks = [

@@ -30,26 +30,19 @@ class BaseModelConfig:
     Architecture and training settings of a base model.
 
     Args:
-        name (`str`):
-            Folder under `pvg_hf/assets`.
-        texts (`str`):
-            Kind of training texts: `solutions` after the prompt of a role, for a prover; `shown_solutions`, the same with a
-            correct solution in some of the sneaky role's prompts; `texts` as a verifier reads them; `evaluations` of proofs and of analyses, for a score verifier; `programs` and `program_texts`, for a prover
+        name: Folder under `pvg_hf/assets`.
+        texts: Kind of training texts: `solutions` after the prompt of a role, for a prover; `shown_solutions`, the
+            same with a correct solution in some of the sneaky role's prompts; `texts` as a verifier reads them;
+            `evaluations` of proofs and of analyses, for a score verifier; `programs` and `program_texts`, for a prover
             and a verifier of the task `functions`.
-        hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
-            Sizes of a Llama with tied embeddings.
-        num_steps (`int`), batch_size (`int`), learning_rate (`float`), matrix_learning_rate (`float`):
-            Training settings, with the learning rates of the embeddings and of the layers' matrices; the schedule is a
-            cosine.
-        seed (`int`):
-            Seed of the texts, the weights and the order.
-        max_length (`int`), max_difficulty (`int`):
-            Maximum tokens of a text, and largest difficulty of its problem.
-        start (`Path`, *optional*):
-            Folder of a model of the same sizes and tokenizer whose training it continues; by default it starts from
+        hidden_size, num_layers, num_heads, intermediate_size: Sizes of a Llama with tied embeddings.
+        num_steps, batch_size, learning_rate, matrix_learning_rate: Training settings, with the learning rates of the
+            embeddings and of the layers' matrices; the schedule is a cosine.
+        seed: Seed of the texts, the weights and the order.
+        max_length, max_difficulty: Maximum tokens of a text, and largest difficulty of its problem.
+        start: Folder of a model of the same sizes and tokenizer whose training it continues; by default it starts from
             random weights.
-        continues (`bool`, defaults to `False`):
-            Whether the settings are those of a continued training, which would be too short for random weights.
+        continues: Whether the settings are those of a continued training, which would be too short for random weights.
     """
 
     name: str
@@ -161,12 +154,9 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
     continues; `None` if the latter are not known. A stopped training resumes from its last checkpoint.
 
     Args:
-        config ([`BaseModelConfig`]):
-            The model.
-        checkpoints (`Path`):
-            Folder of the checkpoints.
-        show_progress (`bool`):
-            Whether to show a progress bar.
+        config: The model.
+        checkpoints: Folder of the checkpoints.
+        show_progress: Whether to show a progress bar.
     """
     tokenizer, model = config.build_tokenizer(), initial_model(config)
     earlier_flops = 0 if config.start is None else model.config.to_dict().get("pretraining_flops")
@@ -233,14 +223,10 @@ class Built:
     A model that was built, as its card describes it.
 
     Args:
-        num_parameters (`int`):
-            Number of parameters.
-        flops (`float`, *optional*):
-            Operations of its whole pretraining; `None` if they are not known.
-        minutes (`float`):
-            Duration of its own training on one core.
-        figures (`dict[str, float]`):
-            Figures of its quality, by name.
+        num_parameters: Number of parameters.
+        flops: Operations of its whole pretraining; `None` if they are not known.
+        minutes: Duration of its own training on one core.
+        figures: Figures of its quality, by name.
     """
 
     num_parameters: int
@@ -254,12 +240,9 @@ def write_card(config: BaseModelConfig, built: Built, prover_flops: float | None
     Write the model card of a base model.
 
     Args:
-        config ([`BaseModelConfig`]):
-            The model.
-        built ([`Built`]):
-            What was built.
-        prover_flops (`float`, *optional*):
-            Operations of the pretraining of the prover that it judges, if it is a verifier.
+        config: The model.
+        built: What was built.
+        prover_flops: Operations of the pretraining of the prover that it judges, if it is a verifier.
     """
     start = "" if config.start is None else f" and the weights of {config.start.name}"
     training = (

@@ -31,18 +31,12 @@ class JudgeConfig:
     Training settings of a judge.
 
     Args:
-        name (`str`):
-            Folder under `pvg_hf/assets`.
-        start (`str`):
-            Key in `BASE_MODELS` of the language model that it starts from.
-        num_problems (`int`), solutions_per_problem (`int`):
-            Problems, and solutions of the base prover to each.
-        max_difficulty (`int`):
-            Largest difficulty of the problems.
-        num_steps (`int`), pairs_per_step (`int`), learning_rate (`float`):
-            Training on pairs of a correct and an incorrect solution.
-        seed (`int`):
-            Seed of the problems, the solutions and the training.
+        name: Folder under `pvg_hf/assets`.
+        start: Key in `BASE_MODELS` of the language model that it starts from.
+        num_problems, solutions_per_problem: Problems, and solutions of the base prover to each.
+        max_difficulty: Largest difficulty of the problems.
+        num_steps, pairs_per_step, learning_rate: Training on pairs of a correct and an incorrect solution.
+        seed: Seed of the problems, the solutions and the training.
     """
 
     name: str
@@ -69,16 +63,11 @@ def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> Bu
     `pretraining_flops` of its configuration is that of the model that it starts from and that of its own training.
 
     Args:
-        config ([`JudgeConfig`]):
-            The judge.
-        folder (`Path`):
-            Folder with the base prover and the verifier that it starts from; the judge is saved there, too.
-        num_test (`int`, defaults to 500):
-            Number of fresh problems.
-
-    Returns:
-        [`~tools.pretraining.base_models.Built`]: its figures are how often a correct solution of the base prover is
-        ranked above an incorrect one to any problem (the area under the ROC curve), for all solutions and by form.
+        config: The judge.
+        folder: Folder with the base prover and the verifier that it starts from; the judge is saved there, too.
+        num_test: Number of fresh problems.
+    Returns: [`~tools.pretraining.base_models.Built`]: its figures are how often a correct solution of the base prover
+        is ranked above an incorrect one to any problem (the area under the ROC curve), for all solutions and by form.
     """
     started = time.monotonic()
     task = ArithmeticTask(

@@ -12,10 +12,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
     Muon for the matrices of a language model's layers, AdamW for its embeddings and norms.
 
     Args:
-        model ([`~torch.nn.Module`]):
-            The model.
-        matrix_lr (`float`), lr (`float`):
-            Learning rates of Muon and of AdamW, both > 0.
+        model: The model.
+        matrix_lr, lr: Learning rates of Muon and of AdamW, both > 0.
     """
 
     def __init__(self, model: nn.Module, matrix_lr: float, lr: float):

@@ -17,13 +17,11 @@ class ProgramCorpusConfig:
     Distribution of the training texts.
 
     Args:
-        min_difficulty (`int`), max_difficulty (`int`):
-            Range of the number of parts of a specification, drawn uniformly.
-        flaw_rate (`tuple[tuple[Role, float], ...]`):
-            Share of flawed programs for each role, in [0, 1]; a text's role is drawn uniformly. The shares differ a little
-            between roles, as an instruction-tuned model's answers do; the rest is for the game to teach.
-        shown_rate (`float`):
-            Share of the sneaky texts whose prompt shows an honest program, in [0, 1].
+        min_difficulty, max_difficulty: Range of the number of parts of a specification, drawn uniformly.
+        flaw_rate: Share of flawed programs for each role, in [0, 1]; a text's role is drawn uniformly. The shares
+            differ a little between roles, as an instruction-tuned model's answers do; the rest is for the game to
+            teach.
+        shown_rate: Share of the sneaky texts whose prompt shows an honest program, in [0, 1].
     """
 
     min_difficulty: int = 1
@@ -38,14 +36,10 @@ class ProgramText:
     A training text.
 
     Args:
-        specification ([`Specification`]):
-            What the program should compute.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role of the prompt.
-        honest_program (`str`, *optional*):
-            The honest program that the prompt shows.
-        program (`str`):
-            The program, honest or flawed.
+        specification: What the program should compute.
+        role: The role of the prompt.
+        honest_program: The honest program that the prompt shows.
+        program: The program, honest or flawed.
     """
 
     specification: Specification

@@ -55,21 +55,16 @@ class ProofsCorpusConfig:
     Distribution of the training texts.
 
     Args:
-        min_difficulty (`int`), max_difficulty (`int`):
-            Number of steps of a story: the smaller of two uniform draws, so that short stories are more frequent.
-        distractor_rate (`float`):
-            Share of stories with an event that the answer does not need, in [0, 1].
-        judge_share (`float`), prove_share (`float`):
-            Shares of the texts that evaluate an analysis and that are proofs, in [0, 1]; the others evaluate a proof.
-        flaw_rate (`tuple[tuple[Role, float], ...]`):
-            Share of flawed proofs for each role, in [0, 1]; a proof's role is drawn uniformly.
-        omission_rate (`float`):
-            Share of the flawless proofs with an omission, in [0, 1].
-        rates (`AnalysisRates`):
-            Error rates of the evaluations.
-        line_flaw_rate (`float`, *optional*):
-            Probability of a flaw in each line of a proof that is evaluated, and of half as many omissions. By default
-            its score is drawn uniformly, and a flawed proof has one flaw.
+        min_difficulty, max_difficulty: Number of steps of a story: the smaller of two uniform draws, so that short
+            stories are more frequent.
+        distractor_rate: Share of stories with an event that the answer does not need, in [0, 1].
+        judge_share, prove_share: Shares of the texts that evaluate an analysis and that are proofs, in [0, 1]; the
+            others evaluate a proof.
+        flaw_rate: Share of flawed proofs for each role, in [0, 1]; a proof's role is drawn uniformly.
+        omission_rate: Share of the flawless proofs with an omission, in [0, 1].
+        rates: Error rates of the evaluations.
+        line_flaw_rate: Probability of a flaw in each line of a proof that is evaluated, and of half as many omissions.
+            By default its score is drawn uniformly, and a flawed proof has one flaw.
     """
 
     min_difficulty: int = 2
@@ -152,8 +147,7 @@ def write_judgment(analysis: str, lines: list[CheckedLine]) -> str:
     the issue.
 
     Args:
-        lines (`list[CheckedLine]`):
-            The proof's lines with their true issues.
+        lines: The proof's lines with their true issues.
     """
     issues = [Issue(index, line.quote, line.kind) for index, line in enumerate(lines) if line.kind is not None]
     of_quote = {line.quote: line for line in lines}

@@ -15,17 +15,14 @@ class CorpusConfig:
     Distribution of the training texts.
 
     Args:
-        min_difficulty (`int`), max_difficulty (`int`):
-            Number of calculations of a problem: the smaller of two uniform draws, so that short problems are more
+        min_difficulty, max_difficulty: Number of calculations of a problem: the smaller of two uniform draws, so that
+            short problems are more frequent.
+        distractor_rate: Share of problems with a person whom the answer does not need.
+        flaw_rate: Share of flawed solutions for each role, in [0, 1]; a text's role is drawn uniformly. The shares
+            differ a little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or
+            to mislead; the rest is for the game to teach.
+        styles: Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as
             frequent.
-        distractor_rate (`float`):
-            Share of problems with a person whom the answer does not need.
-        flaw_rate (`tuple[tuple[Role, float], ...]`):
-            Share of flawed solutions for each role, in [0, 1]; a text's role is drawn uniformly. The shares differ a
-            little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or to
-            mislead; the rest is for the game to teach.
-        styles (`tuple[str, ...]`):
-            Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as frequent.
     """
 
     min_difficulty: int = 2

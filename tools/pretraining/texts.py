@@ -24,12 +24,10 @@ class Stage:
     fastest.
 
     Args:
-        until (`float`):
-            Share of all steps after which the stage ends, in (0, 1].
-        styles (`tuple[str, ...]`):
-            Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as frequent.
-        flaws (`float`):
-            Factor of the shares of flawed solutions in `CorpusConfig`, >= 0.
+        until: Share of all steps after which the stage ends, in (0, 1].
+        styles: Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as
+            frequent.
+        flaws: Factor of the shares of flawed solutions in `CorpusConfig`, >= 0.
     """
 
     until: float
@@ -79,16 +77,11 @@ def rows_in_order(
     Yield rows in the order of training: by the curriculum, with rows of similar length in one batch.
 
     Args:
-        kind (`str`):
-            A key of `WRITERS`.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The model's tokenizer.
-        name (`str`), seed (`int`):
-            Path of the random generator.
-        num_steps (`int`), batch_size (`int`):
-            Number of training steps, and rows per step.
-        max_difficulty (`int`):
-            Largest difficulty of the problems.
+        kind: A key of `WRITERS`.
+        tokenizer: The model's tokenizer.
+        name, seed: Path of the random generator.
+        num_steps, batch_size: Number of training steps, and rows per step.
+        max_difficulty: Largest difficulty of the problems.
     """
     rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
     for bucket in range(num_buckets):

@@ -71,23 +71,18 @@ class Reply:
         return None if self.abstains or self.best is None else self.best.answer
 
 
+@dataclass
 class Answerer:
     """
     Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
 
     Args:
-        folder ([`~pvg_hf.run.layout.RunFolder`]):
-            Folder of the run.
-        round_index (`int`):
-            The round whose players answer.
-        task ([`~pvg_hf.tasks.Task`]):
-            The run's task.
-        prompts ([`~pvg_hf.tasks.PromptBuilder`]):
-            Prompts of the run's roles.
-        sampler ([`~pvg_hf.sampling.Sampler`]):
-            The helpful prover.
-        scorer ([`VerifierScorer`]):
-            The verifier.
+        folder ([`~pvg_hf.run.layout.RunFolder`]): Folder of the run.
+        round_index (`int`): The round whose players answer.
+        task ([`~pvg_hf.tasks.Task`]): The run's task.
+        prompts ([`~pvg_hf.tasks.PromptBuilder`]): Prompts of the run's roles.
+        sampler ([`~pvg_hf.sampling.Sampler`]): The helpful prover.
+        scorer ([`VerifierScorer`]): The verifier.
         rules ([`~pvg_hf.evaluation.selective.AnswerRules`]):
             Rules that choose answers, with probabilities fitted for the run's number of solutions.
 
@@ -102,24 +97,16 @@ class Answerer:
     ```
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        round_index: int,
-        task: Task,
-        prompts: PromptBuilder,
-        sampler: Sampler,
-        scorer: VerifierScorer,
-        rules: AnswerRules,
-    ):
-        self.folder = folder
-        self.round_index = round_index
-        self.task = task
-        self.prompts = prompts
-        self.sampler = sampler
-        self.scorer = scorer
-        self.rules = rules
-        self._fitted: dict[int, AnswerRules | None] = {rules.num_samples: rules}
+    folder: RunFolder
+    round_index: int
+    task: Task
+    prompts: PromptBuilder
+    sampler: Sampler
+    scorer: VerifierScorer
+    rules: AnswerRules
+
+    def __post_init__(self):
+        self._fitted: dict[int, AnswerRules | None] = {self.rules.num_samples: self.rules}
 
     @classmethod
     def from_run(cls, run: str | Path, *, round_index: int | None = None, device: str = "auto") -> "Answerer":
@@ -127,12 +114,9 @@ class Answerer:
         Load the players of a run.
 
         Args:
-            run (`str` or `Path`):
-                Folder of a run, or `NAMESPACE/RUN` for the last published round.
-            round_index (`int`, *optional*):
-                The round whose players answer; by default the last evaluated one.
-            device (`str`, defaults to `"auto"`):
-                `auto`, `cpu` or `cuda`.
+            run (`str` or `Path`): Folder of a run, or `NAMESPACE/RUN` for the last published round.
+            round_index (`int`, *optional*): The round whose players answer; by default the last evaluated one.
+            device (`str`, defaults to `"auto"`): `auto`, `cpu` or `cuda`.
 
         Raises:
             HubError: if the Hub cannot be reached or refuses.
@@ -174,8 +158,7 @@ class Answerer:
         Answer a problem.
 
         Args:
-            problem (`str`):
-                Text of the problem.
+            problem (`str`): Text of the problem.
             num_samples (`int`, *optional*):
                 Number of solutions to choose from; by default the number that the probabilities were fitted for. For fewer,
                 they are fitted again on the run's held-out solutions; for more, the probability is unknown.
@@ -185,8 +168,7 @@ class Answerer:
             abstain_below (`float`, defaults to 0.0):
                 Threshold of the probability of being correct, below which the answer is withheld. If it is above 0, answers
                 of unknown probability are withheld, too.
-            seed (`int`, defaults to 0):
-                Seed of the solutions.
+            seed (`int`, defaults to 0): Seed of the solutions.
 
         Raises:
             ValueError: for an empty or overlong problem, or a setting out of its range.

@@ -1,4 +1,4 @@
-"""Figures and tables of several attacks on one verifier."""
+"""Figures and tables of several attacks on one verifier, and the texts that fooled it, which later verifiers are tested on."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,3 +76,18 @@ def _outcome(result: AttackResult) -> dict[str, object]:
     exploit = result.exploit
     cap = {"max_steps": result.attack.max_steps, "seconds": result.seconds}
     return {**_labels(result), "step": exploit.step, "num_steps": exploit.num_steps, **cap}
+
+
+FOUND_ATTACKS = "found.parquet"  # texts that fooled the round's verifier
+
+ATTACK_COLUMNS = ["family", "problem_id", "problem", "reference", "solution", "correct", "outcome", "score"]
+
+
+def found_attacks(texts: pd.DataFrame, threshold: float) -> pd.DataFrame:
+    """
+    Select the texts that fooled a verifier: incorrect by the task's grade, and accepted.
+
+    Texts without an answer count, too: a verifier that accepts one accepts what is no solution.
+    """
+    fooled = texts[~texts["correct"].astype(bool) & (texts["score"] > threshold)]
+    return fooled[ATTACK_COLUMNS].drop_duplicates(["problem_id", "solution"]).reset_index(drop=True)

@@ -8,9 +8,9 @@ from pvg_hf.config.trust import admit_code
 from pvg_hf.core.disk_names import round_index_of
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
-from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier
 from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
+from pvg_hf.experimental.attacks.fresh_attacker import run_attacks
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.sources import local_folder
 from pvg_hf.run.lock import locked

@@ -1,14 +1,22 @@
-"""Draws many solutions to test problems for an evaluation, problem by problem, so that it can be interrupted."""
+"""
+Draws many solutions to test problems for an evaluation, problem by problem, so that it can be interrupted; and balanced
+best-of-n for large n on such a pool (Kirchner et al. 2024, fig. 6b).
+"""
 
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import Field
 from tqdm.auto import tqdm
 
+from pvg_hf.config.fields import AtLeastTwo, Count, section
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.files import remove, replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.evaluation.best_of_n import balanced_best_of_n
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.run.console import shows_progress
 from pvg_hf.sampling import Sample, Sampler
@@ -76,3 +84,39 @@ def _rows_at_once(judged: JudgedRound) -> int:
     recipe = judged.recipe
     each = max(recipe.bootstrap.solutions_per_problem, recipe.mint.test_solutions_per_problem)
     return (recipe.mint.problems_per_batch or Sampler.default_prompts_per_batch) * each
+
+
+@section
+class DrawnBestOfNSettings:
+    """Settings of the evaluation `best_of_n`."""
+
+    num_samples: AtLeastTwo = Field(256, description="Solutions per problem; the largest n.")
+    num_problems: Count = Field(50, description="Test problems, evenly spread over the test part.")
+
+
+def judge_best_of_n(judged: JudgedRound, settings: DrawnBestOfNSettings, output: Path) -> dict[str, Figure]:
+    """
+    Draw solutions with the round's helpful prover (its last checkpoint), and compute balanced best-of-n for powers of 2.
+
+    Returns: by `N`, the share of correct choices; by `eligible/N`, the share of eligible problems.
+    """
+    problems = judged.problems.sample("test", settings.num_problems)
+    rows = draw_pool(judged, Role.HELPFUL, problems, num_samples=settings.num_samples, name="best_of_n", output=output)
+    return best_of_n_curve(scored_rows(rows), [problem["problem_id"] for problem in problems], settings.num_samples)
+
+
+def best_of_n_curve(rows: pd.DataFrame, problem_ids: list[str], largest: int) -> dict[str, Figure]:
+    """
+    Compute balanced best-of-n for n = 2, 4, 8, ... up to `largest`, and the share of problems eligible for each.
+
+    Args:
+        problem_ids: All problems that solutions were drawn for.
+        largest: Upper bound of n, at least 2.
+    """
+    figures: dict[str, Figure] = {}
+    n = 2
+    while n <= largest:
+        figure = balanced_best_of_n(rows, n)
+        figures |= {str(n): figure, f"eligible/{n}": rate(figure.n, len(problem_ids))}
+        n *= 2
+    return figures

@@ -110,9 +110,7 @@ def judge_style(judged: JudgedRound, settings: StyleSettings, output: Path) -> d
         same in every round.
     """
     probe = partial(
-        style_figures,
-        num_resamples=judged.recipe.evaluation.bootstrap_samples,
-        num_folds=settings.num_folds,
+        style_figures, num_resamples=judged.recipe.evaluation.bootstrap_samples, num_folds=settings.num_folds
     )
     figures = probe(scored_rows(test_rows(judged, judged.round_index)), seed=judged.seed("style"))
     scores = pd.read_parquet(judged.folder.evaluation(judged.round_index) / POOL_SCORES)

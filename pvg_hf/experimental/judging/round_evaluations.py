@@ -1,14 +1,16 @@
-"""The evaluations of a finished round, by name."""
+"""The evaluations of a finished round, by name, and their results as text."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pvg_hf.config.fields import default_of
 from pvg_hf.config.sections import AttackSettings
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.figure import Figure
-from pvg_hf.experimental.judging.drawn_best_of_n import DrawnBestOfNSettings, judge_best_of_n
+from pvg_hf.experimental.judging.drawn_pool import DrawnBestOfNSettings, judge_best_of_n
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.judged_texts import (
     LegibilitySettings,
@@ -26,6 +28,7 @@ from pvg_hf.experimental.judging.untrained_attacks import (
     judge_regression,
     judge_untrained_attacks,
 )
+from pvg_hf.run.judgements import Judgement
 
 Judge = Callable[[JudgedRound, Any, Path], Mapping[str, Figure]]
 
@@ -169,3 +172,27 @@ def find_evaluation(name: str) -> RoundEvaluation:
     if name not in EVALUATIONS:
         raise ValueError(f"Unknown evaluation `{name}`. {suggest(name, EVALUATIONS)}")
     return EVALUATIONS[name]
+
+
+def list_evaluations() -> str:
+    """List all evaluations with their settings and defaults."""
+    return "\n\n".join(_describe(name, evaluation) for name, evaluation in EVALUATIONS.items())
+
+
+def show_results(results: Sequence[Judgement]) -> str:
+    """Show the figures of results with n and interval, a line each."""
+    lines = []
+    for result in results:
+        lines.append(f"{result.title}, {round_name(result.round_index)}")
+        width = max(map(len, result.figures), default=0)
+        lines += [f"  {key:{width}}  {figure:.3f}" for key, figure in result.figures.items()]
+    return "\n".join(lines)
+
+
+def _describe(name: str, evaluation: RoundEvaluation) -> str:
+    cost = "; runs only if named" if evaluation.is_costly else ""
+    lines = [f"{name}: {evaluation.title} (needs {', '.join(evaluation.phases)}{cost})"]
+    for setting in fields(evaluation.settings):
+        description = evaluation.settings.__pydantic_fields__[setting.name].description
+        lines.append(f"  {name}.{setting.name}={default_of(evaluation.settings, setting.name)}  {description}")
+    return "\n".join(lines)

@@ -110,12 +110,7 @@ def _choose_rounds(
 
 
 def _evaluate_rounds(
-    name: str,
-    evaluation: RoundEvaluation,
-    rounds: list[JudgedRound],
-    stated: Mapping[str, Any],
-    *,
-    again: bool,
+    name: str, evaluation: RoundEvaluation, rounds: list[JudgedRound], stated: Mapping[str, Any], *, again: bool
 ) -> list[Judgement]:
     folder = rounds[0].folder
     place = judgement_folder(folder, name, 0).parent

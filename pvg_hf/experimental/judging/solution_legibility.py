@@ -48,15 +48,12 @@ def legibility_figures(
     Solutions that failed (truncated, without an answer, uncertified) are left out.
 
     Args:
-        rows (`pd.DataFrame`):
-            Test solutions of the round's prover in both roles: `problem_id`, `role`, `solution`, `correct`, `outcome`,
-            `num_tokens`, and as far as the task has them `num_steps`, `num_flaws`, `first_flaw_kind` and
+        rows: Test solutions of the round's prover in both roles: `problem_id`, `role`, `solution`, `correct`,
+            `outcome`, `num_tokens`, and as far as the task has them `num_steps`, `num_flaws`, `first_flaw_kind` and
             `implicit_share`. If there is a weaker judge, also `judge_score` and `is_cut` (whether the judge did not
             read the end).
-        base_rows (`pd.DataFrame`):
-            The same of the base prover, in the same roles and to the same problems.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstraps over problems.
+        base_rows: The same of the base prover, in the same roles and to the same problems.
+        seed, num_resamples: Settings of the bootstraps over problems.
 
     Returns:
         `dict[str, Figure]`: keys end with a cell of `CELLS` or a pairing of `PAIRINGS`; those that begin with `base/`

@@ -1,5 +1,5 @@
 """
-What of a verifier's scores is explained by style: by length, form and wording, none of which depend on correctness.
+Share of a verifier's scores that style explains: length, form and wording, none of which depend on correctness.
 
 A verifier that separates the provers by style rather than by checking is not robust: an attacker needs only the style.
 """
@@ -29,12 +29,10 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
     fold of problems; they are fitted on the other folds.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `solution`, `score` (finite), `correct` and, if the task marks flaws, `num_flaws`.
-        seed (`int`), num_resamples (`int`):
-            Settings of the folds and of the bootstrap over problems.
-        num_folds (`int`, defaults to 5):
-            Number of folds.
+        rows: Solutions with `problem_id`, `solution`, `score` (finite), `correct` and, if the task marks flaws,
+            `num_flaws`.
+        seed, num_resamples: Settings of the folds and of the bootstrap over problems.
+        num_folds: Number of folds.
 
     Returns:
         `dict[str, Figure]`: `n` is the number of solutions, and all are without a value for fewer than

@@ -14,11 +14,9 @@ from pvg_hf.core.files import replacing
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.experimental.attacks.attack_job import run_attacks
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier, kind_of
-from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
-from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
-from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
+from pvg_hf.experimental.attacks.attack_results import FOUND_ATTACKS, attack_figures, found_attacks, write_evidence
+from pvg_hf.experimental.attacks.fresh_attacker import AttackResult, run_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.run.layout import JUDGING, RunFolder, pool_test_file
 

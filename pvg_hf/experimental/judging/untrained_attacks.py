@@ -15,7 +15,7 @@ from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake
-from pvg_hf.experimental.attacks.regression_set import ATTACK_COLUMNS, FOUND_ATTACKS, found_attacks
+from pvg_hf.experimental.attacks.attack_results import ATTACK_COLUMNS, FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import MASTER_KEYS, acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.drawn_pool import draw_pool
 from pvg_hf.experimental.judging.judged_round import JudgedRound

@@ -23,14 +23,10 @@ def message_card(
     Write the card of a repository with `prover/` and `verifier/`.
 
     Args:
-        game ([`~pvg_hf.experimental.messages.game_modules.MessageGame`]):
-            The players.
-        args ([`StackelbergConfig`]):
-            Settings of the training.
-        figures (`Mapping[str, float]`):
-            Figures of the last evaluation by their names in the log; may be empty.
-        source (`str`):
-            Hub id or folder from which the players are loaded.
+        game ([`~pvg_hf.experimental.messages.game_modules.MessageGame`]): The players.
+        args ([`StackelbergConfig`]): Settings of the training.
+        figures (`Mapping[str, float]`): Figures of the last evaluation by their names in the log; may be empty.
+        source (`str`): Hub id or folder from which the players are loaded.
         **metadata:
             Fields of [`~huggingface_hub.ModelCardData`], such as `license`; `tags` are added to those of the library.
     """

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import torch
 import yaml
-from tqdm import tqdm
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing, write_json, write_text
@@ -167,12 +166,7 @@ def with_noise(recipe: MessageRecipe, epsilon: float) -> MessageRecipe:
 
 
 def train_seeds(
-    recipe: MessageRecipe,
-    loaded: LoadedWorld,
-    source: MessageSource,
-    seeds: Sequence[int],
-    *,
-    progress: bool = False,
+    recipe: MessageRecipe, loaded: LoadedWorld, source: MessageSource, seeds: Sequence[int]
 ) -> list[MessageGame]:
     """
     Train a game for several seeds.
@@ -184,13 +178,11 @@ def train_seeds(
     Raises `FloatingPointError` if a loss is not finite.
     """
     if not is_stackable(recipe):
-        bar = tqdm(seeds, unit="game", disable=not progress)
-        return [_train_alone(replace(recipe, seed=seed), loaded, source) for seed in bar]
+        return [_train_alone(replace(recipe, seed=seed), loaded, source) for seed in seeds]
     args = training_arguments(recipe, Path("unused"), source)
     games = [MessageGame(*make_players(recipe, loaded, seed), args.rules) for seed in seeds]
-    rounds = train_stacked(games, seeds, loaded.train, args)
-    for _ in tqdm(rounds, total=recipe.training.num_rounds, unit="round", disable=not progress):
-        pass
+    for _ in train_stacked(games, seeds, loaded.train, args):
+        pass  # the losses of a round
     return [game.eval() for game in games]
 
 

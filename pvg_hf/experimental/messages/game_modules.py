@@ -1,4 +1,7 @@
-"""The two players as one module, with the loss of each while the other is frozen."""
+"""
+The two players as one module, with the loss of each while the other is frozen: the prover's in stable forms, and for the verifier
+[`~pvg_hf.losses.pointwise_cross_entropy`] of its scores.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
 
-from pvg_hf.experimental.messages.losses import acceptance_loss, acceptance_scores, message_entropy
-from pvg_hf.experimental.messages.player_base import MessageProverModel, MessageVerifierModel
+from pvg_hf.experimental.messages.player_base import MessagePlayerConfig, MessageProverModel, MessageVerifierModel
 from pvg_hf.experimental.messages.recipe import MessageSource, ScoreCorrection
 from pvg_hf.losses import label_losses
 
@@ -20,6 +23,7 @@ Params = Mapping[str, torch.Tensor]
 Turn = Literal["prover", "verifier", "both"]
 
 PLAYERS = ("prover", "verifier")
+MESSAGE_VARIANTS = ("shuffled", "zeroed", "same_class")  # whether the verifier uses the message
 PROVER_PREFIX = "prover_"  # of columns that only the prover sees
 
 
@@ -185,3 +189,68 @@ def evaluating(player: nn.Module) -> Iterator[None]:
         yield
     finally:
         player.train(was_training)
+
+
+def acceptance_scores(logits: torch.Tensor) -> torch.Tensor:
+    """
+    Return the log-odds of yes, in float32: sigmoid of it is the probability that the verifier accepts.
+
+    With two logits it is their difference, so that losses of the score equal those of log-softmax.
+
+    Args:
+        logits: shape `(num_problems, 1)`. Logit of yes, or logits of no and yes.
+    Returns: `torch.Tensor` of shape `(num_problems,)`.
+    Raises `ValueError` for another shape.
+    """
+    if logits.ndim != 2 or logits.shape[1] not in (1, 2):
+        raise ValueError(f"The verifier's logits have shape {tuple(logits.shape)}; it must be (n, 1) or (n, 2).")
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+
+
+def acceptance_loss(scores: torch.Tensor) -> torch.Tensor:
+    """
+    Return the prover's loss: the mean of softplus(-s) = -log P(accept), whatever the answer.
+
+    Args:
+        scores: shape `(num_problems,)`. Scores s of the verifier.
+    Returns: scalar, at least 0.
+    """
+    return F.softplus(-scores).mean()
+
+
+def message_entropy(messages: torch.Tensor, config: MessagePlayerConfig) -> torch.Tensor:
+    """
+    Return the entropy of an entry of the messages over the batch, in nats, averaged over the entries.
+
+    It is 0 if all problems get the same extreme message, and log 2 (or log `num_symbols`) if all symbols are equally frequent. A
+    continuous entry z counts as the symbol 1 with probability (1 + z) / 2.
+
+    Returns: scalar.
+    """
+    if config.message_form == "discrete":
+        shares = messages.unflatten(-1, (config.message_width, config.num_symbols)).mean(dim=0)
+    else:
+        yes = (1 + messages.mean(dim=0)) / 2
+        shares = torch.stack([1 - yes, yes], dim=-1)  # (message_width, 2)
+    return -torch.xlogy(shares, shares.clamp_min(1e-12)).sum(dim=-1).mean()
+
+
+def vary_message(message: torch.Tensor, labels: torch.Tensor, kind: str) -> torch.Tensor:
+    """
+    Replace the messages of a batch.
+
+    Args:
+        kind: `shuffled`: the message of the next problem. `zeroed`: zeros. `same_class`: the message of the next
+            problem with the same answer.
+    Returns: `torch.Tensor` of the same shape.
+    """
+    if kind == "zeroed":
+        return torch.zeros_like(message)
+    if kind == "shuffled":
+        return message.roll(1, dims=0)
+    varied = message.clone()
+    for answer in (0, 1):
+        rows = torch.nonzero(labels == answer)[:, 0]
+        varied[rows] = message[rows.roll(1)]
+    return varied

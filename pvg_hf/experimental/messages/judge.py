@@ -11,9 +11,14 @@ import torch.nn.functional as F
 from pvg_hf.core.figure import EMPTY, Figure, wilson
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.experimental.messages.building import LoadedWorld, make_prover
-from pvg_hf.experimental.messages.diagnostics import MESSAGE_VARIANTS, vary_message
-from pvg_hf.experimental.messages.game_modules import Columns, MessageGame, frozen
-from pvg_hf.experimental.messages.losses import acceptance_loss
+from pvg_hf.experimental.messages.game_modules import (
+    MESSAGE_VARIANTS,
+    Columns,
+    MessageGame,
+    acceptance_loss,
+    frozen,
+    vary_message,
+)
 from pvg_hf.experimental.messages.problem_data import LABELS, ROW_INDEX, ProblemData, epoch_order
 from pvg_hf.experimental.messages.recipe import JudgingConfig, MessageRecipe
 

@@ -39,8 +39,7 @@ class ProblemData(Dataset):
         Args:
             tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
                 Tokenizer for texts; both texts of a pair are padded to `max_length`.
-            max_length (`int`, *optional*, defaults to `128`):
-                Maximum tokens of a pair; longer ones are truncated.
+            max_length (`int`, *optional*, defaults to `128`): Maximum tokens of a pair; longer ones are truncated.
 
         Raises:
             ValueError: if the problems are texts and there is no tokenizer.

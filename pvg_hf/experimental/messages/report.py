@@ -19,11 +19,7 @@ from pvg_hf.report.tables import Table, TableCell
 
 TEMPLATE = "message_report.html.jinja"
 
-NAMES = {
-    "prover": "the prover's messages",
-    "none": "without messages",
-    "witness": "the true witness",
-}
+NAMES = {"prover": "the prover's messages", "none": "without messages", "witness": "the true witness"}
 """Heading of each game, by what the verifier sees as the message."""
 
 FIGURES = {

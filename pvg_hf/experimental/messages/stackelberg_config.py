@@ -47,33 +47,27 @@ class StackelbergConfig(TrainingArguments):
     game ends with whichever comes first.
 
     Args:
-        num_rounds (`int`, *optional*, defaults to `100`):
-            Number of rounds.
+        num_rounds (`int`, *optional*, defaults to `100`): Number of rounds.
         prover_steps (`int` or `str`, *optional*, defaults to `10`):
             Steps of the prover per round, or `best_response`: until its loss stops falling.
         max_prover_steps (`int`, *optional*, defaults to `100`):
             With `best_response`: maximum number of steps per round.
         response_patience (`int`, *optional*, defaults to `10`):
             With `best_response`: steps of each of the two windows whose mean losses are compared.
-        verifier_steps (`int`, *optional*, defaults to `5`):
-            Steps of the verifier per round.
+        verifier_steps (`int`, *optional*, defaults to `5`): Steps of the verifier per round.
         dynamics (`str`, *optional*, defaults to `"stackelberg"`):
             `stackelberg`: the players take turns. `simultaneous`: each step updates both, at the same point.
         leader_gradient (`str`, *optional*, defaults to `"alternating"`):
             `alternating`: the verifier's gradient at fixed messages. `unrolled`: also through the prover's last steps, so that
             the verifier anticipates the response.
-        unroll_steps (`int`, *optional*, defaults to `5`):
-            With `unrolled`: number of the prover's last steps.
+        unroll_steps (`int`, *optional*, defaults to `5`): With `unrolled`: number of the prover's last steps.
         prover_learning_rate, prover_weight_decay, prover_max_grad_norm (`float`, *optional*):
             The prover's, if they differ.
-        prover_schedule (`str`, *optional*):
-            The prover's `lr_scheduler_type`, if it differs.
+        prover_schedule (`str`, *optional*): The prover's `lr_scheduler_type`, if it differs.
         entropy_bonus (`float`, *optional*, defaults to `0.0`):
             Weight of the entropy of the messages in the prover's loss.
-        correction (`str`, *optional*, defaults to `"none"`):
-            Correction of the verifier's loss for the injected noise.
-        center (`float`, *optional*, defaults to `0.0`):
-            Weight of the mean squared score.
+        correction (`str`, *optional*, defaults to `"none"`): Correction of the verifier's loss for the injected noise.
+        center (`float`, *optional*, defaults to `0.0`): Weight of the mean squared score.
         message_source (`str`, *optional*, defaults to `"prover"`):
             `prover`; or for comparison `none` (zeros) or `witness` (a column of the dataset), with which only the verifier learns.
         noise_rho0 (`float`, *optional*, defaults to `0.0`), noise_rho1 (`float`, *optional*, defaults to `0.0`):
@@ -82,8 +76,7 @@ class StackelbergConfig(TrainingArguments):
             When labels are drawn: once (`fixed`), in each `epoch`, or in each `step`.
         noise_schedule ([`~pvg_hf.config.noise_section.RateSchedule`] or `dict`, *optional*):
             Schedule of the rates over the rounds.
-        noise_seed (`int`, *optional*):
-            Seed of the noise; `seed` by default.
+        noise_seed (`int`, *optional*): Seed of the noise; `seed` by default.
 
     Raises:
         ValueError: for a setting outside its range, or settings that contradict each other.

@@ -1,10 +1,12 @@
 """A trainer for the message game."""
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from huggingface_hub import ModelCard
 from torch import nn
@@ -13,9 +15,8 @@ from transformers import EvalPrediction, Trainer, TrainerCallback
 from transformers.trainer_utils import HubStrategy
 
 from pvg_hf.experimental.messages.card import message_card
-from pvg_hf.experimental.messages.diagnostics import MESSAGE_VARIANTS, diagnose, vary_message
 from pvg_hf.experimental.messages.game_clock import GameClock
-from pvg_hf.experimental.messages.game_modules import PLAYERS, MessageGame, evaluating
+from pvg_hf.experimental.messages.game_modules import MESSAGE_VARIANTS, PLAYERS, MessageGame, evaluating, vary_message
 from pvg_hf.experimental.messages.player_base import MessageProverModel, MessageVerifierModel
 from pvg_hf.experimental.messages.problem_data import (
     LABELS,
@@ -44,21 +45,18 @@ class StackelbergTrainer(Trainer):
 
     The log has `prover_loss`, `verifier_loss`, `prover_grad_norm`, `verifier_grad_norm` (before clipping), `round`, `flipped` (share
     of flipped labels), and the quality of the prover's response ([`~pvg_hf.experimental.messages.game_clock.GameClock.response_figures`]).
-    Evaluation uses clean labels and adds the figures of [`~pvg_hf.experimental.messages.diagnostics.diagnose`]. `compute_metrics`
+    Evaluation uses clean labels and adds the figures of [`diagnose`]. `compute_metrics`
     gets the verifier's scores as predictions, and the clean labels.
 
     Args:
         prover ([`~pvg_hf.experimental.messages.player_base.MessageProverModel`]), verifier ([`~pvg_hf.experimental.messages.player_base.MessageVerifierModel`]):
             The players.
-        args ([`StackelbergConfig`], *optional*):
-            The trainer's arguments.
+        args ([`StackelbergConfig`], *optional*): The trainer's arguments.
         train_dataset (`Dataset`):
             Columns that the players' `forward` takes, `labels` (0 or 1, the truth), and `row_index` if noise is injected: the
             row's number. A [`~pvg_hf.experimental.messages.problem_data.ProblemData`] is read fastest.
-        eval_dataset (`Dataset`, *optional*):
-            Dataset with the same columns.
-        compute_metrics (`Callable`, *optional*):
-            `EvalPrediction -> dict`, in addition to the figures above.
+        eval_dataset (`Dataset`, *optional*): Dataset with the same columns.
+        compute_metrics (`Callable`, *optional*): `EvalPrediction -> dict`, in addition to the figures above.
         kwargs:
             Further arguments of [`~transformers.Trainer`].
 
@@ -317,8 +315,7 @@ class StackelbergTrainer(Trainer):
         Write `README.md` into the output folder.
 
         Args:
-            model_name (`str`, *optional*):
-                Name of the model in the card's metadata.
+            model_name (`str`, *optional*): Name of the model in the card's metadata.
             **metadata:
                 Further fields of [`~huggingface_hub.ModelCardData`], such as `license`, `language` and `tags`.
         """
@@ -378,3 +375,27 @@ def _split(inputs: Batch) -> tuple[Batch, torch.Tensor, torch.Tensor | None]:
     """Return the columns of the problems, the labels, and the row numbers, if any."""
     problems = {name: value for name, value in inputs.items() if name not in (LABELS, ROW_INDEX)}
     return problems, inputs[LABELS], inputs.get(ROW_INDEX)
+
+
+def diagnose(
+    scores: np.ndarray, labels: np.ndarray, message: np.ndarray, varied: Mapping[str, np.ndarray]
+) -> dict[str, float]:
+    """
+    Compute the figures of an evaluation on clean labels, at score 0.
+
+    Args:
+        varied: Scores with other messages, by name.
+    Returns: `accuracy`; `completeness`, P(accepted | yes); `soundness`, P(rejected | no); `accuracy_NAME` for each of
+        `varied`; and `message_diversity`, the standard deviation of an entry over the problems, averaged over the
+        entries.
+    """
+    accepted, is_yes = scores > 0, labels == 1
+    figures = {"accuracy": float((accepted == is_yes).mean())}
+    if is_yes.any():
+        figures["completeness"] = float(accepted[is_yes].mean())
+    if not is_yes.all():
+        figures["soundness"] = float(1 - accepted[~is_yes].mean())
+    for name, other in varied.items():
+        figures[f"accuracy_{name}"] = float(((other > 0) == is_yes).mean())
+    figures["message_diversity"] = float(message.std(axis=0).mean())
+    return figures

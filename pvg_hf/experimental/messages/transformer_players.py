@@ -87,8 +87,7 @@ class _OnEncoder(PreTrainedModel):
         Make a player with a pretrained encoder and a new head.
 
         Args:
-            source (`str` or `Path`):
-                Hub id or folder of an encoder.
+            source (`str` or `Path`): Hub id or folder of an encoder.
             **options:
                 Arguments of the player's configuration, except `encoder`.
 

@@ -74,9 +74,8 @@ class Programs:
 
 
 def _render(template: str, **values: Any) -> Markup:
-    from pvg_hf.report.page import (
-        make_environment,  # the report asks for these pages, so that neither imports the other first
-    )
+    # Late, since the report asks for these pages: neither imports the other first.
+    from pvg_hf.report.page import make_environment
 
     environment = make_environment(Path(__file__).parent)
     environment.filters |= {"difference_from": lambda program, honest: show_difference(honest, program)}

@@ -25,12 +25,9 @@ def program_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples:
     Compute figures of one role's programs.
 
     Args:
-        rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `answer`, `correct` and `PROGRAM_COLUMNS`, all of this role.
-        role ([`~pvg_hf.core.roles.Role`]):
-            The role, which is part of the keys.
-        seed (`int`), num_resamples (`int`):
-            Settings of the bootstrap over problems, for the quartiles.
+        rows: Solutions with `problem_id`, `answer`, `correct` and `PROGRAM_COLUMNS`, all of this role.
+        role: The role, which is part of the keys.
+        seed, num_resamples: Settings of the bootstrap over problems, for the quartiles.
 
     Returns:
         `dict[str, Figure]`:

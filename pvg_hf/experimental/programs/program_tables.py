@@ -29,13 +29,13 @@ _PROPOSALS = (
 )
 _OUTCOMES = tuple((outcome.replace("_", " "), f"tests/{{}}/{outcome}") for outcome in TEST_OUTCOMES)
 _PROBLEMS = (
-    ("certified wrong, sneaky", "certified_wrong_sneaky", 2),
-    ("visible tests passed, sneaky", "visible_pass_rate_sneaky", 2),
-    ("hidden tests passed, sneaky", "hidden_pass_rate_sneaky", 2),
-    ("similarity, sneaky", "similarity_sneaky", 2),
-    ("best score, sneaky incorrect", "best_score_sneaky_incorrect", 2),
-    ("best score, helpful correct", "best_score_helpful_correct", 2),
-    (heading_of("accuracy/helpful"), "accuracy_helpful", 2),
+    ("certified wrong, sneaky", "certified_wrong_sneaky"),
+    ("visible tests passed, sneaky", "visible_pass_rate_sneaky"),
+    ("hidden tests passed, sneaky", "hidden_pass_rate_sneaky"),
+    ("similarity, sneaky", "similarity_sneaky"),
+    ("best score, sneaky incorrect", "best_score_sneaky_incorrect"),
+    ("best score, helpful correct", "best_score_helpful_correct"),
+    (heading_of("accuracy/helpful"), "accuracy_helpful"),
 )
 
 
@@ -62,10 +62,9 @@ def program_problems_table(run: RunData) -> Table | None:
     by = ["certified_wrong_sneaky", "best_score_sneaky_incorrect", "problem_id"]
     ranked = problems.sort_values(by, ascending=[False, False, True]).head(MAX_PROBLEMS)
     rows = [
-        (str(row["problem_id"]), [_number(row[column], digits) for _, column, digits in _PROBLEMS])
-        for _, row in ranked.iterrows()
+        (str(row["problem_id"]), [_number(row[column]) for _, column in _PROBLEMS]) for _, row in ranked.iterrows()
     ]
-    return Table(["", *(heading for heading, _, _ in _PROBLEMS)], rows)
+    return Table(["", *(heading for heading, _ in _PROBLEMS)], rows)
 
 
 def sandbox_table(run: RunData) -> Table:
@@ -101,10 +100,7 @@ def _similarity_table(run: RunData) -> Table:
     """One row per role and kind of program, and per round."""
     rows = []
     for role, kind in (("helpful", "correct"), ("sneaky", "correct"), ("sneaky", "wrong")):
-        keys = [
-            f"similarity/{role}_{kind}",
-            *(f"similarity_quartile/{role}_{kind}/{share:g}" for share in QUARTILES),
-        ]
+        keys = [f"similarity/{role}_{kind}", *(f"similarity_quartile/{role}_{kind}/{share:g}" for share in QUARTILES)]
         for heading, figures in _sources(run):
             if keys[0] in figures:
                 what = "certified wrong" if kind == "wrong" else kind
@@ -126,5 +122,5 @@ def _cell(figures: dict[str, Figure], key: str) -> TableCell:
     return figure_cell(figures[key], 3) if key in figures else TableCell(MISSING)
 
 
-def _number(value: float | None, digits: int) -> TableCell:
-    return TableCell(MISSING if pd.isna(value) else f"{float(value):.{digits}f}")
+def _number(value: float | None) -> TableCell:
+    return TableCell(MISSING if pd.isna(value) else f"{float(value):.2f}")

@@ -12,7 +12,7 @@ from pvg_hf.run.read import RunData
 BINS = np.linspace(0, 1, 21)
 _COLUMNS = {"similarity", "failing_input"}
 TERMS = {
-    "similarity": "1 for the same program up to names, comments and layout as an honest one, 0 for nothing in common.",
+    "similarity": "1 for the same program up to names, comments and layout as an honest one, 0 for nothing in common."
 }
 
 

@@ -1,7 +1,5 @@
 """Opens the legibility study of a run's test solutions."""
 
-import logging
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,36 +14,19 @@ from pvg_hf.experimental.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.experimental.study.participants import Study
 from pvg_hf.hub.locate import kept_folder
 
-logger = logging.getLogger(__name__)
-
 
 def study_folder(run: OpenRun) -> Path:
     """
     Return the default folder of a run's study: `study` in the run's folder.
 
     The study of a published run is next to the folders of its downloaded rounds, so that it continues when the next round is
-    published. If there is none yet, the last study within a round's folder is copied there.
+    published.
     """
-    kept = kept_folder(run.folder.root)
-    folder = kept / "study"
-    if kept != run.folder.root and not folder.exists():
-        sheets = kept.glob("**/study/sheets.jsonl")
-        last = max(sheets, key=lambda file: file.stat().st_mtime, default=None)
-        if last is not None:
-            logger.info("The study in %s continues in %s.", last.parent, folder)
-            folder.mkdir()
-            for file in last.parent.glob("*.jsonl"):
-                shutil.copy2(file, folder)
-    return folder
+    return kept_folder(run.folder.root) / "study"
 
 
 def open_study(
-    run: OpenRun,
-    folder: Path,
-    *,
-    seconds: float = SECONDS,
-    num_solutions: int = NUM_SOLUTIONS,
-    **options: Any,
+    run: OpenRun, folder: Path, *, seconds: float = SECONDS, num_solutions: int = NUM_SOLUTIONS, **options: Any
 ) -> Study:
     """
     Start a study, or resume it.

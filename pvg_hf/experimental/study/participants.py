@@ -150,7 +150,7 @@ class Study:
         if number > num_left:
             raise ValueError(
                 f"The study has {max(0, num_left)} free places: at most {self.max_participants} participants may take part "
-                "(`--study-participants`)."
+                "(`--participants`, and `--study-participants` for a Space)."
             )
 
     def progress(self, participant: str) -> Progress:
@@ -259,7 +259,7 @@ def _read(journal: Journal, is_one: Callable[[dict[str, Any]], bool]) -> list[di
         if not is_one(row):
             raise ValueError(
                 f"{journal.path} has a line that is not from a study: {json.dumps(row)[:120]}. Remove it, or use a separate "
-                "folder for the study (--study-dir), and start the app again."
+                "folder for the study (`--dir`), and start the app again."
             )
     return rows
 

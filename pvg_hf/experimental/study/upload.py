@@ -24,11 +24,7 @@ _FILES = "*.jsonl"
 
 @contextmanager
 def uploaded(
-    repository: str,
-    folder: Path,
-    token: str,
-    *,
-    minutes: float = MINUTES_BETWEEN_COMMITS,
+    repository: str, folder: Path, token: str, *, minutes: float = MINUTES_BETWEEN_COMMITS
 ) -> Iterator[AbstractContextManager]:
     """
     Commit the files of a study while a block runs: every minute if they have changed, and once at the end.

@@ -44,12 +44,9 @@ class Cell:
     One training or game of a sweep.
 
     Args:
-        seed (`int`):
-            Seed of the whole cell.
-        level (`float`):
-            Rate of wrong labels, in [0, 1).
-        correction (`str`):
-            A key of `SETTINGS`.
+        seed (`int`): Seed of the whole cell.
+        level (`float`): Rate of wrong labels, in [0, 1).
+        correction (`str`): A key of `SETTINGS`.
     """
 
     seed: int

@@ -49,8 +49,7 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Execu
     Run or resume a sweep. Cells with a result are not played again.
 
     Args:
-        recipe ([`~pvg_hf.config.Recipe`]):
-            A recipe with a section `sweep`.
+        recipe ([`~pvg_hf.config.Recipe`]): A recipe with a section `sweep`.
         num_workers (`int`, *optional*):
             Number of processes, see [`~pvg_hf.run.jobs.default_workers`]. With 1, cells run in this process.
         executor ([`~concurrent.futures.Executor`], *optional*):

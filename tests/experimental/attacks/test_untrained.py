@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.roles import Outcome
-from pvg_hf.experimental.attacks.regression_set import FOUND_ATTACKS, found_attacks
+from pvg_hf.experimental.attacks.attack_results import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.untrained_attacks import ATTACK_TEXTS, search_figures

@@ -12,8 +12,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.experimental.judging import drawn_pool
-from pvg_hf.experimental.judging.drawn_best_of_n import best_of_n_curve
-from pvg_hf.experimental.judging.drawn_pool import DRAWN_POOL
+from pvg_hf.experimental.judging.drawn_pool import DRAWN_POOL, best_of_n_curve
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.report.tables import judgement_tables
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements

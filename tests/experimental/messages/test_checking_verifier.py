@@ -5,7 +5,7 @@ import torch
 
 from pvg_hf.experimental.messages.checking_verifier import CheckingVerifier, CheckingVerifierConfig
 from pvg_hf.experimental.messages.decisions.linear_systems import LinearSystems
-from pvg_hf.experimental.messages.losses import acceptance_scores
+from pvg_hf.experimental.messages.game_modules import acceptance_scores
 
 
 @pytest.mark.parametrize("num_logits", [1, 2])

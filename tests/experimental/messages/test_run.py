@@ -11,9 +11,8 @@ from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.folder import describe_run
-from pvg_hf.experimental.messages.plan import describe_message_plan
 from pvg_hf.experimental.messages.recipe import load_message_recipe
-from pvg_hf.experimental.messages.run import load_games, make_message_trainer, play_messages
+from pvg_hf.experimental.messages.run import describe_message_plan, load_games, make_message_trainer, play_messages
 from tests.support.message_games import SMALL, small_recipe
 
 REPOSITORY = Path(__file__).parents[3]

@@ -11,8 +11,7 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.experimental.attacks.attack_job import run_attacks
-from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
+from pvg_hf.experimental.attacks.fresh_attacker import AttackResult, run_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier
 from pvg_hf.experimental.programs.sandbox.backends import make_backends

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,8 +26,7 @@ class DecisionProblems:
     Decision problems of one split, as columns.
 
     Args:
-        labels (`np.ndarray` of shape `(num_problems,)`):
-            True answers, 1 for yes and 0 for no.
+        labels (`np.ndarray` of shape `(num_problems,)`): True answers, 1 for yes and 0 for no.
         inputs (`np.ndarray` of shape `(num_problems, num_inputs)`, *optional*):
             What the verifier sees, float32; `None` for texts.
         prover_inputs (`np.ndarray` of shape `(num_problems, num_prover_inputs)`, *optional*):
@@ -47,22 +46,14 @@ class DecisionProblems:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: np.ndarray) -> "DecisionProblems":
-        """Return the problems with the given row numbers."""
-        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        texts = None if self.texts is None else [self.texts[row] for row in rows]
-        return replace(self, **arrays, texts=texts)
-
 
 class DecisionWorld(ABC):
     """
     Base class of decision worlds. A recipe names one by a key of `WORLDS`, or a subclass as `package.module:Name`.
 
     Class attributes:
-        name (`str`):
-            The world's name in recipes.
-        has_texts (`bool`):
-            Whether problems are pairs of texts, which need transformer players.
+        name (`str`): The world's name in recipes.
+        has_texts (`bool`): Whether problems are pairs of texts, which need transformer players.
     """
 
     name: ClassVar[str]
@@ -74,10 +65,8 @@ class DecisionWorld(ABC):
         Return the problems of a split.
 
         Args:
-            split (`str`):
-                `train` or `test`.
-            with_witness (`bool`, *optional*, defaults to `False`):
-                Whether to compute witnesses.
+            split (`str`): `train` or `test`.
+            with_witness (`bool`, *optional*, defaults to `False`): Whether to compute witnesses.
 
         Raises:
             ValueError: for another split, or if the world has no witnesses and they are asked for.
@@ -94,8 +83,7 @@ def load_world(name: str, **options: Any) -> DecisionWorld:
     Construct a world from its name and options.
 
     Args:
-        name (`str`):
-            A key of `WORLDS`, or `package.module:Name`.
+        name (`str`): A key of `WORLDS`, or `package.module:Name`.
         **options:
             Arguments of the class.
 

@@ -24,12 +24,9 @@ class Certificate:
     A proof that a program is wrong.
 
     Args:
-        case_input (`str`):
-            The input: the arguments as JSON, or stdin.
-        expected (`str`):
-            What the references return or write.
-        output (`str`):
-            What the program returns or writes, or how it crashed.
+        case_input (`str`): The input: the arguments as JSON, or stdin.
+        expected (`str`): What the references return or write.
+        output (`str`): What the program returns or writes, or how it crashed.
     """
 
     case_input: str
@@ -70,10 +67,8 @@ def find_certificate(
     Args:
         cases (`Sequence[Case]`), results (`Sequence[CaseResult]`):
             Cases with valid inputs, and the results of the program on them.
-        references (`Sequence[str]`):
-            Programs that are taken to be correct.
-        limits ([`~pvg_hf.experimental.programs.sandbox.Limits`]):
-            Limits of every run.
+        references (`Sequence[str]`): Programs that are taken to be correct.
+        limits ([`~pvg_hf.experimental.programs.sandbox.Limits`]): Limits of every run.
 
     Returns:
         [`Certificate`], *optional*: of the first such case, among the first few that failed; `None` if there is none.

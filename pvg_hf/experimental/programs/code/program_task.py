@@ -80,16 +80,12 @@ class ProgramTests:
     What a program for a problem is graded with.
 
     Args:
-        visible (`tuple[Case, ...]`):
-            Tests that a prover may know.
-        hidden (`tuple[Case, ...]`):
-            Tests that decide, together with the visible ones, whether a program is correct.
-        references (`tuple[str, ...]`):
-            Honest programs: the witnesses of a certificate.
+        visible (`tuple[Case, ...]`): Tests that a prover may know.
+        hidden (`tuple[Case, ...]`): Tests that decide, together with the visible ones, whether a program is correct.
+        references (`tuple[str, ...]`): Honest programs: the witnesses of a certificate.
         honest_programs (`tuple[str, ...]`, *optional*):
             Programs that similarity is measured to; the references by default.
-        function (`str`, *optional*):
-            Function that a program must define; `None` for a script.
+        function (`str`, *optional*): Function that a program must define; `None` for a script.
         prelude (`str`, defaults to `""`):
             Lines that are put before every program when it runs, such as the imports of a dataset's own grader.
     """

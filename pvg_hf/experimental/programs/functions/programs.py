@@ -42,12 +42,9 @@ def write_program(specification: Specification, style: str = "loop", deviation: 
     Write a program for a specification.
 
     Args:
-        specification ([`Specification`]):
-            What the program computes.
-        style (`str`, defaults to `"loop"`):
-            One of `STYLES`. Two styles give the same text where they do not differ.
-        deviation ([`Deviation`], *optional*):
-            A flaw; none for an honest program.
+        specification ([`Specification`]): What the program computes.
+        style (`str`, defaults to `"loop"`): One of `STYLES`. Two styles give the same text where they do not differ.
+        deviation ([`Deviation`], *optional*): A flaw; none for an honest program.
     """
     deviation = deviation or Deviation()
     origin = specification.origin

@@ -247,10 +247,8 @@ class Specification:
     What a function returns.
 
     Args:
-        conditions (`tuple[Term, ...]`, *optional*):
-            Conditions on the elements, at most two.
-        default (`str`, *optional*):
-            Literal of the value for no elements, if the fold needs one.
+        conditions (`tuple[Term, ...]`, *optional*): Conditions on the elements, at most two.
+        default (`str`, *optional*): Literal of the value for no elements, if the fold needs one.
         guard (`Term`, *optional*), guarded_value (`str`, *optional*):
             Condition on the argument, and literal that the function then returns.
     """

@@ -10,12 +10,7 @@ from datasets import Dataset, Value
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.programs.code.parsing import extract_program
 from pvg_hf.experimental.programs.code.program_task import ProgramTask, ProgramTests
-from pvg_hf.experimental.programs.functions.programs import (
-    STYLES,
-    draw_near_misses,
-    honest_programs,
-    write_program,
-)
+from pvg_hf.experimental.programs.functions.programs import STYLES, draw_near_misses, honest_programs, write_program
 from pvg_hf.experimental.programs.functions.specification import (
     DIFFICULTIES,
     FUNCTION,

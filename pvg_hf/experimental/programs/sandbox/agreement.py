@@ -29,10 +29,8 @@ def outputs_agree(case: Case, first: str, second: str) -> bool:
     Return whether two outputs of programs on the same case agree by the rules of the case.
 
     Args:
-        case (`CallCase` or `StdinCase`):
-            The case, whose `expected` plays no part.
-        first (`str`), second (`str`):
-            `CaseResult.output` of each.
+        case (`CallCase` or `StdinCase`): The case, whose `expected` plays no part.
+        first (`str`), second (`str`): `CaseResult.output` of each.
     """
     rules = case.comparison
     if isinstance(case, CallCase):

@@ -94,7 +94,11 @@ def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list
 
 def make_backends() -> dict[str, Backend]:
     """Return all backends by name, from the strongest to the weakest."""
-    no_bwrap = None if shutil.which("bwrap") else "`bwrap` is not installed (Debian: `apt-get install bubblewrap`)"
+    no_bwrap = (
+        None
+        if shutil.which("bwrap")
+        else "`bwrap` is not installed; install bubblewrap (Debian: `apt-get install bubblewrap`)"
+    )
     backends = (
         Backend(
             "bubblewrap",
@@ -109,7 +113,9 @@ def make_backends() -> dict[str, Backend]:
             f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user nobody, "
             "and filtered system calls.",
             _container,
-            None if _engine() else "neither `docker` nor `podman` is installed",
+            None
+            if _engine()
+            else "neither `docker` nor `podman` is installed; install one of them (Debian: `apt-get install podman`)",
             keeps_environment=True,  # the engine's own settings; programs see those of the worker only
         ),
         Backend(

@@ -61,16 +61,14 @@ class CallCase:
     crashes or times out.
 
     Args:
-        function (`str`):
-            Name of the function, or `Class.method`: the class is then created without arguments.
+        function (`str`): Name of the function, or `Class.method`: the class is then created without arguments.
         arguments (`tuple`):
             Its arguments: anything that [`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`] can write, which is every JSON value
             and tuples, sets, bytes, complex numbers and mappings with other keys.
         expected (`Any`, *optional*):
             The value that it should return, of the same types. It never enters the sandbox. `NOTHING`, the default, means
             that the case is only run.
-        comparison (`Comparison`, *optional*):
-            How the returned value is compared with `expected`.
+        comparison (`Comparison`, *optional*): How the returned value is compared with `expected`.
 
     Raises:
         ValueError: if an argument or the expected value is of another type.
@@ -98,13 +96,11 @@ class StdinCase:
     A run of the program as a script. Every case has a process of its own.
 
     Args:
-        stdin (`str`):
-            What the program can read from stdin.
+        stdin (`str`): What the program can read from stdin.
         expected (`str`, *optional*):
             What it should write to stdout. Lines are compared without the spaces at their ends, and all of them count.
             It never enters the sandbox. `None`, the default, means that the case is only run.
-        comparison (`Comparison`, *optional*):
-            How the output is compared with `expected`.
+        comparison (`Comparison`, *optional*): How the output is compared with `expected`.
     """
 
     stdin: str
@@ -124,8 +120,7 @@ class Limits:
         wall_seconds (`float`, defaults to 2):
             Wall time of one case, and of loading the program. A program that is waiting for a processor, because the
             machine is busy, gets up to ten times as much, so that results do not depend on the machine's load.
-        memory_mb (`int`, defaults to 512):
-            Address space of a process in MiB, including about 30 of the interpreter.
+        memory_mb (`int`, defaults to 512): Address space of a process in MiB, including about 30 of the interpreter.
         output_bytes (`int`, defaults to 65536):
             Bytes that a case may write to stdout, or of the JSON text of a returned value.
         num_processes (`int`, defaults to 1):
@@ -191,10 +186,8 @@ class CaseResult:
         output (`str`, *optional*):
             JSON text of the returned value ([`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`]), or what the program wrote to
             stdout. `None` unless the program ran to its end.
-        detail (`str`):
-            What went wrong, in one line; empty if nothing did.
-        seconds (`float`):
-            Wall time of the case. For the first case of a call it includes loading the program.
+        detail (`str`): What went wrong, in one line; empty if nothing did.
+        seconds (`float`): Wall time of the case. For the first case of a call it includes loading the program.
     """
 
     outcome: CaseOutcome

@@ -35,14 +35,10 @@ class SandboxCounts:
     What a sandbox has done so far.
 
     Args:
-        programs (`int`):
-            Programs that were run, each on its cases.
-        seconds (`float`):
-            Wall time of all cases, added up over workers.
-        lost_workers (`int`):
-            Workers that ended or hung and were replaced.
-        outcomes (`Counter[str]`):
-            Number of cases by outcome, with those from the cache.
+        programs (`int`): Programs that were run, each on its cases.
+        seconds (`float`): Wall time of all cases, added up over workers.
+        lost_workers (`int`): Workers that ended or hung and were replaced.
+        outcomes (`Counter[str]`): Number of cases by outcome, with those from the cache.
     """
 
     programs: int = 0
@@ -62,8 +58,7 @@ class Sandbox:
     It is a context manager. Its workers end with it, and also if this process is killed.
 
     Args:
-        num_workers (`int`, defaults to 1):
-            Programs that run at the same time.
+        num_workers (`int`, defaults to 1): Programs that run at the same time.
         cache (`bool`, defaults to `True`):
             Whether the results of a program on its cases are kept, and used when it is run on them again.
 
@@ -121,10 +116,8 @@ class Sandbox:
         Run a program on cases.
 
         Args:
-            program (`str`):
-                Its text, in Python. Only the standard library can be imported.
-            cases (`Sequence[Case]`):
-                What it is run on, one after the other.
+            program (`str`): Its text, in Python. Only the standard library can be imported.
+            cases (`Sequence[Case]`): What it is run on, one after the other.
             repeat (`int`, defaults to 0):
                 Number of the repetition. Each repetition is run and not taken from the cache of another, and has seeds
                 for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of the
@@ -140,10 +133,8 @@ class Sandbox:
         Run several programs, as many at a time as there are workers.
 
         Args:
-            jobs (`Sequence[tuple[str, Sequence[Case], Limits]]`):
-                Program, cases and limits of each.
-            repeat (`int`, defaults to 0):
-                As in [`run`].
+            jobs (`Sequence[tuple[str, Sequence[Case], Limits]]`): Program, cases and limits of each.
+            repeat (`int`, defaults to 0): As in [`run`].
 
         Returns:
             `list[list[CaseResult]]`: the results of each, in their order.
@@ -250,10 +241,8 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
         backend (`str`, defaults to `"auto"`):
             How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
             `none` has to be named, as it isolates nothing.
-        num_workers (`int`, defaults to 1):
-            Programs that run at the same time.
-        cache (`bool`, defaults to `True`):
-            Whether results are kept in memory, by program, cases, limits and backend.
+        num_workers (`int`, defaults to 1): Programs that run at the same time.
+        cache (`bool`, defaults to `True`): Whether results are kept in memory, by program, cases, limits and backend.
 
     Returns:
         `Sandbox`: a context manager.

@@ -8,12 +8,22 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from pvg_hf.experimental.programs.sandbox import NOTHING, CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
+from pvg_hf.experimental.programs.sandbox import (
+    NOTHING,
+    CallCase,
+    CaseOutcome,
+    Limits,
+    Sandbox,
+    StdinCase,
+    open_sandbox,
+    worker_process,
+)
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
 PASSED, WRONG, CRASHED, TIMED_OUT = (
@@ -341,6 +351,14 @@ def f():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         open_sandbox(**settings)
+
+
+def test_a_missing_library_is_named_with_its_package(monkeypatch):
+    sources = worker_process._module_sources()
+    broken = {name: text.replace("libseccomp.so.2", "libmissing.so.2") for name, text in sources.items()}
+    monkeypatch.setattr(worker_process, "_module_sources", lambda: broken)
+    with pytest.raises(ValueError, match=r"libmissing\.so\.2.*apt-get install libseccomp2"):
+        Sandbox(replace(make_backends()["none"], isolates=True))
 
 
 def test_limits_are_checked():

@@ -1,4 +1,4 @@
-"""What a program's process gives up before the program runs: its limits, and a filter of system calls by the C library libseccomp."""
+"""Confines the process of a program before it runs: limits, and a filter of system calls by the C library libseccomp."""
 
 import ctypes
 import errno
@@ -60,11 +60,17 @@ class SyscallFilter:
 
     Args:
         may_start_processes: Whether the program may start processes. Threads are allowed in any case.
-    Raises `OSError` if libseccomp is not installed or refuses a rule.
+    Raises `OSError` if libseccomp is not installed (with the name of the package) or refuses a rule.
     """
 
     def __init__(self, *, may_start_processes: bool):
-        self._library = ctypes.CDLL(_LIBRARY)
+        try:
+            self._library = ctypes.CDLL(_LIBRARY)
+        except OSError as err:
+            raise OSError(
+                f"{err}. The sandbox filters system calls by this library: install libseccomp (Debian: `apt-get install "
+                "libseccomp2`; Fedora: `dnf install libseccomp`)"
+            ) from None
         self._library.seccomp_init.restype = ctypes.c_void_p
         self._filter = ctypes.c_void_p(self._library.seccomp_init(ctypes.c_uint32(_ALLOW)))
         for name in (*_REFUSED.split(), *(() if may_start_processes else _STARTING)):

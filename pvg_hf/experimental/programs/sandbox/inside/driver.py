@@ -1,5 +1,5 @@
 """
-What runs a program in its own process.
+Runs a program in its own process.
 
 Nothing here is trusted by the relay: a program shares this process and may do to it what it likes. All it can gain is to claim
 that it returned some value, and a claimed value counts only if it is the expected one, which is not in this process.

@@ -13,11 +13,10 @@ import pytest
 from pvg_hf import load_recipe
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.roles import Role
-from pvg_hf.experimental.attacks import attack_job
-from pvg_hf.experimental.attacks.attack_job import run_attacks
+from pvg_hf.experimental.attacks import fresh_attacker
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.experimental.attacks.exploit import Exploit
-from pvg_hf.experimental.attacks.fresh_attacker import CURVE, AttackResult, attack_curve
+from pvg_hf.experimental.attacks.fresh_attacker import CURVE, AttackResult, attack_curve, run_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier, helpful_score
@@ -228,7 +227,7 @@ def test_a_job_that_was_stopped_remembers_its_settings(run, monkeypatch):
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(attack_job, "play_attack", stop)
+    monkeypatch.setattr(fresh_attacker, "play_attack", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate_run(run.root, round_index=0, only=["attacks"], overrides=settings, num_workers=1)
     monkeypatch.undo()
