@@ -27,7 +27,7 @@ _WANTED_PRIVATE = {
     "model": _RECIPE_REMEDY,
     "dataset": _RECIPE_REMEDY,
     "space": "this Space is to be private. Make it private on the Hub, ask for a public one (`hub.private: false` in the recipe, "
-    "`--public` of push_space.py), or take another name.",
+    "`--public` of `pvg space`), or take another name.",
 }
 
 

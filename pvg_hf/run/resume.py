@@ -122,7 +122,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     if lines:
         raise ValueError(
             f"The run `{recipe.name}` was started with another recipe:\n" + "\n".join(lines) + "\n"
-            f"Resume it with the recipe in its folder by `{play_command(RunFolder.of(recipe).root)}`, or give this one another "
+            f"Resume it with its own {RunFolder.of(recipe).recipe} by `{play_command(RunFolder.of(recipe).root)}`, or give this one another "
             f"`name`. Rounds that have not started, here from {num_begun} on, may be changed by overrides, such as "
             f"`rounds.{num_begun}.prover.beta=0.1`."
         )

@@ -3,11 +3,11 @@
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.cli.playing import _run_pilot
 from pvg_hf.core.integrity import read_json
 from pvg_hf.data.pool import load_pool
 from pvg_hf.game.pilot import has_pilot
 from pvg_hf.run.layout import RunFolder
-from scripts.run_rounds import run_pilot
 
 pytestmark = pytest.mark.game
 
@@ -98,12 +98,12 @@ def test_a_damaged_pilot_is_run_again(graded):
 
 
 def test_the_pilot_alone_is_printed(graded, capsys):
-    assert run_pilot(graded("half")) == 0
+    assert _run_pilot(graded("half")) == 0
     printed = capsys.readouterr().out
     assert all(part in printed for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
     assert not RunFolder.of(graded("half")).recipe.exists()
     with pytest.raises(ValueError, match="sneaky: 0 of 6"):
-        run_pilot(graded("all"))
+        _run_pilot(graded("all"))
     assert "CORRECT in the" in capsys.readouterr().out
 
 

@@ -127,8 +127,8 @@ def test_the_header_names_origin_command_and_contents(finished):
     times = [event["time"] for event in run.events if "time" in event]
     assert (f"{datetime.fromtimestamp(times[0], UTC):%Y-%m-%d %H:%M}" in page.text) if times else True
     assert f"trl {run.environment['versions']['trl']}" in page.text
-    recipe = RunFolder.of(run.recipe).recipe  # not the folder that was read, which is a path of this machine
-    assert f"run_rounds.py {recipe} name={run.recipe.name}-again" in page.text
+    root = RunFolder.of(run.recipe).root  # not the folder that was read, which is a path of this machine
+    assert f"pvg play {root} name={run.recipe.name}-again" in page.text
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,5 @@ def test_a_round_without_weights_is_refused(tmp_path, reference):
     for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):
         weights.unlink()
     write_origin(tmp_path / "game", "ana/game", 1)
-    with pytest.raises(ValueError, match=r"weights .*round 0; .*\[1\].*pull_round\.py ana/game 0`"):
+    with pytest.raises(ValueError, match=r"weights .*round 0; .*\[1\].*pvg pull ana/game 0`"):
         Answerer.from_run(tmp_path / "game", round_index=0)
