@@ -36,18 +36,19 @@ def test_an_unknown_recipe_is_answered_with_a_suggestion():
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
-        ("reward", {"prover": {"reward": "my_reward:ranked", "reward_options": {"penalty": 0.5}}}),
-        ("stop-rule", {"stopping": {"rule": "my_stop_rule:convincing", "options": {"margin": 0.3}}}),
-        ("task", {"task": {"name": "my_task:MyTask", "options": {"path": "problems"}}}),
+        ("reward", {"prover": {"reward": "mine_reward:ranked", "reward_options": {"penalty": 0.5}}}),
+        ("stop-rule", {"stopping": {"rule": "mine_rule:convincing", "options": {"margin": 0.3}}}),
+        ("task", {"task": {"name": "mine_task:MyTask", "options": {"path": "problems"}}}),
     ],
 )
 def test_a_new_module_has_no_mistake(kind, values, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert main(["new", kind]) == 0
-    file = Path(capsys.readouterr().out.strip())
-    assert file.exists()
-    assert main(["new", kind]) == 2  # nothing is overwritten
+    # Names that no other test has imported.
+    file = Path({"reward": "mine_reward.py", "stop-rule": "mine_rule.py", "task": "mine_task.py"}[kind])
+    assert main(["new", kind, str(file)]) == 0
+    assert capsys.readouterr().out.strip() == str(file)
+    assert main(["new", kind, str(file)]) == 2  # nothing is overwritten
     if kind == "task":
         Path("problems").mkdir()
         for split, start in (("train", 0), ("test", 500)):
