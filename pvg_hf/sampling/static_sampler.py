@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from transformers import (
+    DynamicCache,
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
@@ -17,10 +18,12 @@ from transformers import (
     StaticCache,
     StoppingCriteria,
 )
+from transformers.cache_utils import StaticLayer
 
 from pvg_hf.core.stop_checks import stop_if_asked
 from pvg_hf.models.kv_cache import MAX_ROWS, rows_that_fit
 from pvg_hf.sampling.drawing import draw_tokens, drawn_logprobs, pad_left
+from pvg_hf.sampling.grouped_attention import grouped_attention
 from pvg_hf.sampling.sampler import Completions, Sampler
 
 logger = logging.getLogger(__name__)
@@ -28,8 +31,9 @@ logger = logging.getLogger(__name__)
 # A call of `generate` ends when this share of its rows has ended and others wait: the unfinished rows continue together
 # in a later call. With a larger share more rows idle, with a smaller one more texts are read again.
 ENDED_SHARE = 0.5
-PROMPT_STEP = 64  # prompts are padded to a multiple of it
+PROMPT_STEP = 8  # prompts are padded to a multiple of it
 CACHE_STEP = 128  # and the cache's length is one of this, so that few shapes are compiled
+SHAPES = 64  # compiled in one process; torch's own limit of 8 would end compilation after a few phases
 FREE_SHARE = 0.8  # of the free memory that sampling may use
 TRAINING_FREE_SHARE = 0.25  # the same if a model is trained meanwhile: the cache stays, activations need the rest
 
@@ -234,7 +238,8 @@ class StaticSampler(Sampler):
         self._cache.reset()
         draw = UniformDraw(uniforms.to(device), width)
         compiled = calculate_time_spent()["total_wall_time"]
-        with _plain_generation(self.model) as model:
+        with _plain_generation(self.model) as model, torch._dynamo.config.patch(recompile_limit=SHAPES):
+            self._read_once(model, padded, ids, mask)
             written = model.generate(
                 input_ids=ids,
                 attention_mask=mask,
@@ -252,6 +257,31 @@ class StaticSampler(Sampler):
             num_kept = ends[0] + 1 if ends else len(tokens)
             row.tokens += tokens[:num_kept]
             row.logprobs += logprobs_of_row[:num_kept]
+
+    @torch.no_grad()
+    def _read_once(self, model: Any, rows: list[_Row], ids: torch.Tensor, mask: torch.Tensor) -> None:
+        """Read equal texts, such as the prompt of a problem's solutions, once, up to their last token."""
+        assert self._cache is not None
+        first = {tuple(row.text): place for place, row in reversed(list(enumerate(rows)))}
+        # A layer with a sliding window keeps less than all tokens.
+        if len(first) == len(rows) or any(type(layer) is not StaticLayer for layer in self._cache.layers):
+            return
+        owners = {place: number for number, place in enumerate(first.values())}
+        device = ids.device
+        distinct = torch.tensor(list(owners), device=device)
+        of_rows = torch.tensor([owners[first[tuple(row.text)]] for row in rows], device=device)
+        states = DynamicCache(config=model.config.get_text_config(decoder=True))
+        seen = mask[distinct, :-1]
+        model(
+            input_ids=ids[distinct, :-1],
+            attention_mask=seen,
+            position_ids=(seen.cumsum(-1) - 1).clamp(min=0),
+            past_key_values=states,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        for index, layer in enumerate(states.layers):
+            self._cache.update(layer.keys[of_rows], layer.values[of_rows], index)
 
     def _settings(self, steps: int) -> GenerationConfig:
         padding = self.tokenizer.pad_token_id
@@ -271,7 +301,8 @@ def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[Any]:
     stored = inner.generation_config
     inner.generation_config = GenerationConfig()
     try:
-        yield inner
+        with grouped_attention(inner):
+            yield inner
     finally:
         inner.generation_config = stored
 
