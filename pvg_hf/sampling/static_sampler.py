@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 # in a later call. With a larger share more rows idle, with a smaller one more texts are read again.
 ENDED_SHARE = 0.5
 PROMPT_STEP = 8  # prompts are padded to a multiple of it
-CACHE_STEP = 128  # and the cache's length is one of this, so that few shapes are compiled
+CACHE_STEP = 256  # and the cache's length is one of this: compiling another one takes 25 s, its attention little
 SHAPES = 64  # compiled in one process; torch's own limit of 8 would end compilation after a few phases
 FREE_SHARE = 0.8  # of the free memory that sampling may use
 TRAINING_FREE_SHARE = 0.25  # the same if a model is trained meanwhile: the cache stays, activations need the rest

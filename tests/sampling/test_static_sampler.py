@@ -161,7 +161,7 @@ def test_an_earlier_cache_is_released_before_a_new_one_is_made(prover, is_same):
     keys = weakref.ref(sampler._cache.layers[0].keys)
     if not is_same:
         sampler = StaticSampler(*prover, max_new_tokens=MAX_NEW_TOKENS)
-    sampler.sample_ids([[7] * 200] * 2, uniforms)
+    sampler.sample_ids([[7] * 300] * 2, uniforms)
     assert keys() is None
 
 
@@ -226,3 +226,13 @@ def test_vllm_is_taken_if_nothing_is_in_its_way(obstacle, name, tmp_path, monkey
     choice = choose_generation("auto", torch.device("cuda"), vllm_obstacle=obstacle)
     assert choice.name == name
     assert (obstacle or "vLLM is installed") in choice.reason
+
+
+def test_equal_prompts_are_read_once(prover):
+    """Five solutions of three problems: the first pass has three rows, and all but the last token of each."""
+    shapes = _widths(prover[0])
+    longest = max(len(ids) for ids in prover[1](PROMPTS)["input_ids"])
+    _sample(StaticSampler(*prover, max_new_tokens=MAX_NEW_TOKENS))
+    assert shapes[0][0] == len(PROMPTS)
+    assert shapes[0][1] >= longest - 1
+    assert {shape[1] for shape in shapes[1:]} == {1}

@@ -47,6 +47,8 @@ def test_every_weight_moves_and_the_reference_does_not(prover, tmp_path):
 @pytest.mark.parametrize("quantization", ["none", "4bit"])
 def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tmp_path):
     """The defaults on a GPU apply: bfloat16 if it supports it, and activation checkpointing."""
+    if quantization == "4bit":
+        pytest.importorskip("bitsandbytes", reason="needs the extra `quant`")
     model, _ = load_prover(wider_prover, dtype=torch.bfloat16, quantization=quantization)
     assert model.device.type == ("cuda" if quantization == "4bit" else "cpu")
     trainer = prover_trainer(model, tmp_path, peft_config=LORA, settings={"use_cpu": False})
