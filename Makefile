@@ -51,7 +51,7 @@ style: install  ## Lint and formatting, mended where they can be
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reference: install  ## Write the generated part of docs/recipes.md and the JSON Schema
+reference: install  ## Write the generated part of docs/reference/recipes.md and the JSON Schema
 	$(BIN)/python -m tools.write_reference
 
 benchmarks: install  ## Ratios of two things timed in one run, as JSON; two of them with PVG_GSM8K_DIR only

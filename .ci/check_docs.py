@@ -198,14 +198,14 @@ def check_lists() -> Iterator[str]:
     raised = {
         node.name for _, node in classes if any(re.search(r"(Error|Exception)$", ast.unparse(b)) for b in node.bases)
     }
-    rows = ERROR.findall(read(ROOT / "docs" / "errors.md"))
+    rows = ERROR.findall(read(ROOT / "docs" / "reference" / "errors.md"))
     yield from (f"errors.md lacks {name}" for name in sorted(raised - {name for name, _ in rows}))
     yield from (f"errors.md: {module} has no {name}" for name, module in rows if not is_known(f"{module}.{name}"))
     pages = [*SOURCES, *PAGES, *(ROOT / "recipes").rglob("*.yaml")]
     papers = {code for path in pages for code in SOURCE.findall(read(path))}
-    glossary = read(ROOT / "docs" / "glossary.md")
+    glossary = read(ROOT / "docs" / "reference" / "glossary.md")
     yield from (f"glossary.md lacks {code}" for code in sorted(papers) if f"| **{code}** |" not in glossary)
-    blocks = [text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "architecture.md"))]
+    blocks = [text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "development" / "architecture.md"))]
     if not any(read(ROOT / "examples" / "one_round.py").endswith(text) for text in blocks):
         yield "architecture.md does not show the end of examples/one_round.py"
 

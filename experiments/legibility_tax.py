@@ -1,6 +1,6 @@
 """
 The legibility tax (Kirchner et al. 2024): a round's helpful prover beside the same base trained for correctness only on as
-many sampled solutions (docs/evaluation.md).
+many sampled solutions (docs/reference/figures.md).
 
     python -m experiments.legibility_tax runs/quickstart
     python -m experiments.legibility_tax runs/quickstart --round 0 legibility_tax.num_solutions=6400

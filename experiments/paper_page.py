@@ -1,5 +1,5 @@
 """
-Write `paper.html` into a run's folder: the run beside the figures of Kirchner et al. 2024 (arXiv 2407.13692, docs/evaluation.md).
+Write `paper.html` into a run's folder: the run beside the figures of Kirchner et al. 2024 (arXiv 2407.13692, docs/reference/figures.md).
 
     python -m experiments.paper_page runs/quickstart
 

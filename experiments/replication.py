@@ -7,7 +7,7 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
     python -m experiments.replication recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
 
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
-evaluations of docs/evaluation.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
+evaluations of docs/reference/figures.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
 have means over seeds with the change over the rounds, each round's figures, and every verifier on every prover's solutions.
 `OUTPUT_DIR/NAME-replication.json` has the raw figures. `NAME-rounds`, `NAME-pools` and `NAME-attacks` there are plots of the means,
 `NAME-training` has each seed's training curves, and `NAME-against-OTHER` and `NAME-against-OTHER-training` are those of a comparison

@@ -1,5 +1,5 @@
 """
-Decouple solving from legibility: a solver's solutions, and translations that keep their answers (docs/evaluation.md).
+Decouple solving from legibility: a solver's solutions, and translations that keep their answers (docs/reference/figures.md).
 
     python -m experiments.translations solve runs/quickstart solved.jsonl
     python -m experiments.translations translate runs/translator translated.jsonl

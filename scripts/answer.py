@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="allow the code that the recipe of a pulled run names to run (docs/security.md)",
+        help="allow the code that the recipe of a pulled run names to run (docs/reference/security.md)",
     )
     parser.add_argument("--all", action="store_true", help="show every solution with its score")
     arguments = parser.parse_args()

@@ -10,7 +10,7 @@ One model is for an experiment (experiments/dynamics.md) and does not ship:
 
     python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output build/models
 
-The proofs player continues the training of an earlier one (docs/score-verifier.md), so that `all` leaves it out:
+The proofs player continues the training of an earlier one (docs/reference/score-verifier.md), so that `all` leaves it out:
 
     python -m tools.build_base_models --player score-verifier --start FOLDER
 

@@ -94,15 +94,16 @@ def write_between_markers(document: str, reference: str, *, begin: str = BEGIN, 
 
 def reference_files(repository: Path) -> dict[Path, str]:
     """Return the generated files with their texts."""
-    recipes, messages = repository / "docs" / "recipes.md", repository / "docs" / "experimental" / "message-game.md"
-    evaluation = repository / "docs" / "evaluation.md"
+    docs = repository / "docs"
+    recipes, messages = docs / "reference" / "recipes.md", docs / "explanation" / "message-game.md"
+    evaluation = docs / "reference" / "figures.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8"), reference_markdown()),
         messages: write_between_markers(messages.read_text(encoding="utf-8"), message_reference_markdown()),
         evaluation: write_between_markers(
             evaluation.read_text(encoding="utf-8"), catalogue_markdown(), begin=CATALOGUE_BEGIN, end=CATALOGUE_END
         ),
-        repository / "docs" / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
+        docs / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
     }
 
 

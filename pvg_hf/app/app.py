@@ -89,7 +89,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
 def build_glossary_page(app: gr.Blocks) -> None:
     """Build the page "Glossary". It must be called within the context of `app`. Links to other pages of the docs become text."""
     in_a_space = FOLDER / "glossary.md"  # `build_space` copies it
-    file = in_a_space if in_a_space.exists() else FOLDER.parents[1] / "docs" / "glossary.md"
+    file = in_a_space if in_a_space.exists() else FOLDER.parents[1] / "docs" / "reference" / "glossary.md"
     text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
     gr.Markdown(text, elem_id="glossary")
 

@@ -77,7 +77,7 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
         write_origin(output / place, folder.root.resolve().name)
     shutil.copytree(clone / "pvg_hf", output / "pvg_hf", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.copyfile(clone / "space_app" / "README.md", output / "README.md")
-    shutil.copyfile(clone / "docs" / "glossary.md", output / "pvg_hf" / "app" / "glossary.md")
+    shutil.copyfile(clone / "docs" / "reference" / "glossary.md", output / "pvg_hf" / "app" / "glossary.md")
     (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
     (output / "app.py").write_text(_ENTRY.format(app=app, arguments=[place, *options]), encoding="utf-8")
     return output

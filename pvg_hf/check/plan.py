@@ -35,7 +35,7 @@ CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, ti
 
 MEMORY = (
     "Tokens are those that are written, scored and trained on. Memory is that of the models, for each process, and rough "
-    "(docs/recipes.md)."
+    "(docs/reference/recipes.md)."
 )
 
 

@@ -14,7 +14,7 @@ from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 def evaluate(words: Sequence[str]) -> int:
     """
-    Evaluate finished rounds of a run with evaluations that need the players (docs/evaluation.md).
+    Evaluate finished rounds of a run with evaluations that need the players (docs/reference/figures.md).
 
         pvg evaluate quickstart
         pvg evaluate quickstart --round 1 --only best_of_n best_of_n.num_samples=2560
@@ -72,7 +72,7 @@ def evaluate(words: Sequence[str]) -> int:
 
 def attack(words: Sequence[str]) -> int:
     """
-    Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub (docs/experimental/attacks.md).
+    Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub (docs/how-to/attack-a-verifier.md).
 
         pvg attack attack
         pvg attack attack attack.verifier=ana/quickstart-verifier attack.revision=round-001

@@ -105,7 +105,7 @@ def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> Script
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="allow the code that the recipe of a pulled run names to run (docs/security.md)",
+        help="allow the code that the recipe of a pulled run names to run (docs/reference/security.md)",
     )
     return parser
 

@@ -66,7 +66,7 @@ class ScoreConfig:
     beta: Annotated[f.NonNegative, f.Sets()] = 0.0
     """Weight of the KL divergence from the initial verifier."""
     combination: Annotated[Combination, f.Sets()] = "additive"
-    """How form, score and the meta-verifier's rating are combined to a reward; see docs/score-verifier.md."""
+    """How form, score and the meta-verifier's rating are combined to a reward; see docs/reference/score-verifier.md."""
     format_weight: Annotated[f.NonNegative, f.Sets()] = 0.125
     """Weight of the form in the additive combination."""
     score_weight: Annotated[f.NonNegative, f.Sets()] = 0.875
@@ -279,7 +279,7 @@ class PlayerConfig:
     """Rows per forward and backward pass and process: pairs for a verifier that learns from pairs, else texts. It must
     divide a process's rows of a step, which does not depend on it. `auto` is, on a GPU, the largest power of two that
     the estimate of memory allows, halved if memory runs out; elsewhere it is `null`: all rows at once. See
-    docs/performance.md."""
+    docs/explanation/speed-and-memory.md."""
     gradient_checkpointing: Annotated[
         bool | Literal["auto"],
         f.Decides("gradient_checkpointing", "activation_checkpointing"),
@@ -506,7 +506,7 @@ class ProverConfig(PlayerConfig):
     ppo: Annotated[PPOConfig | None, f.AfterBootstrap()] = None
     """Critic and settings of `algorithm: ppo`; defaults apply without this section."""
     reward: Annotated[str, f.Sets(), f.AfterBootstrap(), f.NamesCode()] = "standardized_src"
-    """A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md). The default
+    """A name in the table of rewards of docs/reference/formulas.md, or `package.module:Name` (docs/how-to/custom-code.md). The default
     does not depend on the scale of the scores; `src` is the form of Kirchner et al. 2024."""
     reward_options: Annotated[dict[str, Any], f.Sets(), f.AfterBootstrap()] = Field(default_factory=dict)
     """Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for
@@ -533,7 +533,7 @@ class ProverConfig(PlayerConfig):
     """Sampling temperature, in training, minting and evaluation."""
     top_p: Annotated[f.PositiveShare, f.Sets()] = 1.0
     """Sample from the most probable tokens that together have this probability; 1 for all. This key and the next three
-    change what is sampled, and not the log-probabilities that training uses: see docs/prover-trainer.md."""
+    change what is sampled, and not the log-probabilities that training uses: see docs/reference/prover-trainer.md."""
     top_k: Annotated[f.CountOrZero, f.Sets()] = 0
     """Sample from this number of most probable tokens; 0 for all."""
     min_p: Annotated[f.Share, f.Sets()] = 0.0
@@ -548,7 +548,7 @@ class ProverConfig(PlayerConfig):
     """Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU
     (with `pvg play --launcher`), else `transformers`, which is a compiled `generate` with a static cache on a GPU,
     and this package's loop on a CPU. `continuous`: transformers' continuous batching. `vllm_colocate`, `vllm_server`:
-    vLLM in the same process or as a server. See docs/prover-trainer.md."""
+    vLLM in the same process or as a server. See docs/reference/prover-trainer.md."""
     max_completion_length: Annotated[
         f.Count, f.Sets(), f.LowersMemory("lower", 6, ("bootstrap", "prover", "mint"))
     ] = 128

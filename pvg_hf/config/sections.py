@@ -1,7 +1,7 @@
 """
 The sections of a recipe.
 
-Each field states its unit and range; the key reference in docs/recipes.md is generated from them.
+Each field states its unit and range; the key reference in docs/reference/recipes.md is generated from them.
 """
 
 import re
@@ -82,7 +82,7 @@ class BootstrapConfig:
     pilot_problems: Annotated[f.CountOrZero, f.MayChange()] = 32
     """Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if
     too few solutions are correct or wrong, or too many fail; 0 for no pilot
-    (docs/recipes.md#a-pilot-before-the-game)."""
+    (docs/reference/recipes.md#a-pilot-before-the-game)."""
     import_from: f.FilePath | None = None
     """A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead."""
     import_config: str | None = None
@@ -148,7 +148,7 @@ class StoppingConfig:
 
     rule: Annotated[str, f.AfterBootstrap(), f.NamesCode()] = "auto"
     """`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the
-    reward: the table of rewards in docs/formulas.md lists it, and a custom reward declares it (docs/extensions.md)."""
+    reward: the table of rewards in docs/reference/formulas.md lists it, and a custom reward declares it (docs/how-to/custom-code.md)."""
     options: Annotated[dict[str, Any], f.AfterBootstrap()] = Field(default_factory=dict)
     """Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."""
     sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = 0.95
@@ -196,11 +196,11 @@ class WatchdogConfig:
     goodharting: WatchAction = "alert"
     """What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above
     correct, significantly: in a phase without a change, an alert has a probability of at most 5 %, or more if
-    neighbouring steps depend on each other strongly (docs/evaluation.md)."""
+    neighbouring steps depend on each other strongly (docs/reference/figures.md)."""
     false_positives: WatchAction = "alert"
     """What to do if the helpful role's wrong solutions are accepted much more often at the start of its training than
     before it, by the observed labels, or by the verifier if the reward may pay such solutions for their scores
-    (docs/noise.md)."""
+    (docs/explanation/noise.md)."""
     false_positive_window: f.ProperShare = 0.15
     """The start of the training, as a share of its planned steps, for `false_positives`."""
     max_false_positive_rise: f.Share = 0.3
@@ -318,7 +318,7 @@ class ArmsConfig:
 
 @f.section
 class AttackSettings:
-    """Fresh attackers that are trained against a frozen verifier; see docs/experimental/attacks.md."""
+    """Fresh attackers that are trained against a frozen verifier; see docs/how-to/attack-a-verifier.md."""
 
     rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE, f.NamesCode()] = Field(
         default_factory=lambda: ["src", "cgc", "goodhart"]

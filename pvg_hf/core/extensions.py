@@ -46,7 +46,7 @@ class UntrustedCodeError(ValueError):
         super().__init__(
             f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
             f"{listed}\nNone of it was run. If you know this code and trust it, say so once: "
-            f"`{play_command(folder, '--plan', '--trust')}`. docs/security.md says what a recipe can do."
+            f"`{play_command(folder, '--plan', '--trust')}`. docs/reference/security.md says what a recipe can do."
         )
         self.folder = folder
         self.code = tuple(code)

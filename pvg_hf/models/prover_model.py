@@ -46,7 +46,7 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
     Merge the adapter of a prover that will only generate, which saves two small matrix products per layer.
 
     In half precision or 4 bits the merged weights would be rounded, which loses a part of the adapter
-    (docs/performance.md has the figures); the prover keeps its adapter.
+    (docs/explanation/speed-and-memory.md has the figures); the prover keeps its adapter.
     """
     if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
         return merge_into_base(model)

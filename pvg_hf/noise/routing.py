@@ -42,7 +42,7 @@ class Tier:
 
     Args:
         timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`], *optional*):
-            As the keys of a tier in a recipe (docs/recipes.md); the sum of the rates is below 1. The defaults of a
+            As the keys of a tier in a recipe (docs/reference/recipes.md); the sum of the rates is below 1. The defaults of a
             recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this class has no noise by
             default.
 
@@ -114,7 +114,7 @@ class Routing:
     """
     Tiers that can be called about a solution, and the rule for calling the next one.
 
-    It is the section `noise.checker` of a recipe (docs/recipes.md) with its tiers resolved; ranges and defaults are those
+    It is the section `noise.checker` of a recipe (docs/reference/recipes.md) with its tiers resolved; ranges and defaults are those
     of its keys.
 
     Args:

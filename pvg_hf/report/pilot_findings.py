@@ -180,7 +180,7 @@ class Pilot:
         )
 
     def _advice_on_uncertified(self, rows: list[Row]) -> Iterator[str]:
-        yield 'Nothing proves that they are wrong, so that they are in no pair: see "Certificates" in docs/experimental/code.md.'
+        yield 'Nothing proves that they are wrong, so that they are in no pair: see "Certificates" in docs/reference/programs.md.'
 
     def _advice_on_few_correct(self, role: Role) -> str:
         if role != Role.BASE and (share := self._share_of_base(Outcome.VERIFIED)) >= MIN_SHARE:

@@ -64,7 +64,7 @@ class Gsm8kTask(Task):
         path: A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By
             default the dataset comes from the Hub.
         hub_id: The dataset repository; its config `main` is used.
-        answer_format: The reading of the final answer that decides (docs/grading.md).
+        answer_format: The reading of the final answer that decides (docs/reference/grading.md).
         num_train, num_test: Use only the first problems of a split, at least 1; all by default.
     Raises `ValueError` for a setting outside its range.
     """

@@ -127,7 +127,7 @@ def tiny_models(folder, tokenizer) -> None:
 @pytest.fixture
 def gsm8k_folder(folder) -> None:
     """The folder that the pages name by `path: gsm8k`, with enough problems for every part of a split."""
-    example = json.loads(next(text for language, text in _blocks("tasks.md") if language == "json"))
+    example = json.loads(next(text for language, text in _blocks("reference/tasks.md") if language == "json"))
     (folder / "gsm8k").mkdir()
     for split, number in (("train", 60), ("test", 2)):
         rows = [{**example, "question": f"{example['question']} {split} {i}"} for i in range(number)]
@@ -137,7 +137,9 @@ def gsm8k_folder(folder) -> None:
 @pytest.fixture
 def pair_files(folder) -> None:
     """`train.jsonl` and `test.jsonl`, with the keys of the page's row."""
-    example = json.loads(next(text for language, text in _blocks("verifier-trainer.md") if language == "json"))
+    example = json.loads(
+        next(text for language, text in _blocks("reference/verifier-trainer.md") if language == "json")
+    )
     task = load_task("arithmetic", num_train=16, num_test=6)
     for split in ("train", "test"):
         rows = [
@@ -181,7 +183,7 @@ def runs(folder, tokenizer, tiny_models) -> None:
 
 
 def test_examples_of_the_tasks_page_run(folder, tiny_models, gsm8k_folder):
-    names = _run("tasks.md")
+    names = _run("reference/tasks.md")
     assert names["text"].startswith("User: Ana has 3 pens.")  # through the chat template
     task = names["task"]
     assert "num_wrong_lines" in solution_features(task)
@@ -193,8 +195,8 @@ def test_recipes_of_the_tasks_page_are_valid(folder, gsm8k_folder):
     tokenizer = train_tokenizer([], 300)  # of bytes, which can write the texts of any task
     for name in CAUSAL_LMS:
         _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
-    _write_modules("tasks.md")
-    worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in _recipes("tasks.md")}
+    _write_modules("reference/tasks.md")
+    worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in _recipes("reference/tasks.md")}
     assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
     assert check_recipe(*worlds["my_task:CountTask"]) == []
 
@@ -202,8 +204,8 @@ def test_recipes_of_the_tasks_page_are_valid(folder, gsm8k_folder):
 def test_examples_of_the_extensions_page_run(folder, monkeypatch):
     for module in ("my_rules", "my_rewards"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    _write_modules("extensions.md")
-    with_rule, with_reward = _recipes("extensions.md")
+    _write_modules("how-to/custom-code.md")
+    with_rule, with_reward = _recipes("how-to/custom-code.md")
     for recipe in (with_rule, with_reward):
         assert check_recipe(recipe, GameProblems.load(recipe)) == []
     paid = load_reward(with_reward.prover.reward)(
@@ -219,7 +221,9 @@ def test_examples_of_the_extensions_page_run(folder, monkeypatch):
     means = {"score/helpful_correct": 1.0, "score/sneaky_incorrect": 0.8, "failed/sneaky": 0.0}
     assert [rule.ask(means, step) for step in (19, 20)] == [False, True]
     told = set(
-        re.findall(r"`((?:accuracy|failed|judged_accuracy|score)/\w+)`", (DOCS / "extensions.md").read_text("utf-8"))
+        re.findall(
+            r"`((?:accuracy|failed|judged_accuracy|score)/\w+)`", (DOCS / "how-to/custom-code.md").read_text("utf-8")
+        )
     )
     assert told == {
         key.format(role=role) for key in (*FIGURES_OF_EVERY_STEP, *FIGURES_OF_SOME_STEPS) for role in GAME_ROLES
@@ -227,16 +231,16 @@ def test_examples_of_the_extensions_page_run(folder, monkeypatch):
 
 
 def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_files):
-    names = _run("verifier-trainer.md")
+    names = _run("reference/verifier-trainer.md")
     scorer, pair = names["scorer"], names["train"][0]
     read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"]], [pair["chosen"]])
     assert read == [
         names["trainer"].train_dataset[0]["chosen_ids"]
     ]  # the scorer uses the input format of the training
     assert len(names["scores"]) == 2
-    told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
+    told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "reference/verifier-trainer.md").read_text(encoding="utf-8")))
     assert told - names["trainer"].evaluate().keys() == set()
-    trusted, invariant, by_likelihood = _recipes("verifier-trainer.md")
+    trusted, invariant, by_likelihood = _recipes("reference/verifier-trainer.md")
     assert by_likelihood.verifier.kind == "likelihood"
     assert (trusted.rates.source, trusted.data.pairs, trusted.verifier.correction) == ("trusted", "all", "exact")
     assert invariant.verifier.invariance.method == "balanced+irmv1"
@@ -247,7 +251,7 @@ def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_fil
 
 def test_examples_of_the_data_page_run(folder, arithmetic_run):
     shutil.copytree(arithmetic_run / "pool", folder / "pool")
-    names = _run("data.md")
+    names = _run("reference/data.md")
     assert [row["role"] for row in names["rows"]] == ["sneaky"] * 40
     assert len(load_pool("sneaky.parquet")) == 40
     assert len(names["heldout"]) < len(names["solutions"])
@@ -255,7 +259,7 @@ def test_examples_of_the_data_page_run(folder, arithmetic_run):
 
 
 def test_recipes_of_the_prover_trainer_page_are_valid():
-    combined, recipe, with_critic = _recipes("prover-trainer.md")
+    combined, recipe, with_critic = _recipes("reference/prover-trainer.md")
     assert (combined.prover.reward, combined.prover.roles) == ("composite", "helpful_only")
     assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
@@ -263,7 +267,7 @@ def test_recipes_of_the_prover_trainer_page_are_valid():
 
 
 def test_examples_of_the_score_verifier_page_run(folder, tiny_models, proof_file):
-    names = _run("score-verifier.md")
+    names = _run("reference/score-verifier.md")
     assert (folder / "verifier" / "score_verifier.json").exists()
     assert [trainer.state.global_step for trainer in (names["meta"], names["trainer"])] == [2, 0]
     assert names["trainer"].meta_verifier == names["rate"]
@@ -272,13 +276,13 @@ def test_examples_of_the_score_verifier_page_run(folder, tiny_models, proof_file
 
 
 def test_examples_of_the_code_page_run():
-    names = _run("experimental/code.md")
+    names = _run("reference/programs.md")
     assert (names["grade"].correct, names["grade"].certified) == (False, True)
     assert names["task"].name == "functions"
 
 
 def test_examples_of_the_page_on_migrating_from_ppo_run(folder, tiny_models):
-    names = _run("migrating-from-trl-ppo.md")
+    names = _run("how-to/come-from-trl-ppo.md")
     assert names["args"].beta == 0.05
     assert names["trainer"].state.global_step == 2
     assert (folder / "out/critic/value_model/model.safetensors").exists()
@@ -287,17 +291,17 @@ def test_examples_of_the_page_on_migrating_from_ppo_run(folder, tiny_models):
 def test_examples_of_the_players_page_run(folder, runs):
     named = json.loads((folder / "runs/quickstart/prover/round-001/helpful/adapter_config.json").read_text())
     assert named["base_model_name_or_path"] == "arithmetic"  # as in the run of `make demo`
-    names = _run("players.md")
+    names = _run("reference/players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
     assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
     adapted = VerifierScorer(names["verifier"], names["tokenizer"], TEMPLATE)
     (expected,) = adapted([names["problem"]], [names["solution"]])
     assert [found["score"] for found in names["found"]] == pytest.approx([expected], abs=1e-5)
-    assert len(_recipes("players.md")) == 3
+    assert len(_recipes("reference/players.md")) == 3
 
 
 def test_examples_of_the_message_game_page_run(folder):
-    names = _run("experimental/message-game.md")
+    names = _run("explanation/message-game.md")
     assert names["trainer"].state.global_step == 150
     assert {"eval_accuracy", "eval_accuracy_shuffled"} <= names["figures"].keys()
     assert (folder / "message-game/prover/config.json").exists()
@@ -309,17 +313,17 @@ def test_examples_of_the_choosing_page_run(folder, runs):
         folder / "runs/quickstart/verifier/round-001", verifier, ignore=shutil.ignore_patterns("digests.json")
     )
     ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [-1.0] * 201, [-2.0] * 201, 400, 100).save(verifier)
-    names = _run("choosing.md")
+    names = _run("how-to/choose-among-answers.md")
     assert names["best"] in (0, 1)
     assert 0 < names["probabilities"][0] < 1
     assert names["accepted"] == [names["scorer"](["How many?"], ["#### 3"])[0] > -1]
 
 
 def test_examples_of_the_noise_page_run(folder):
-    names = _run("noise.md")
+    names = _run("explanation/noise.md")
     assert names["outcome"].truth is True
     assert len(names["lines"]) == names["outcome"].attempts
-    texts = [yaml.safe_load(text) for language, text in _blocks("noise.md") if language == "yaml"]
+    texts = [yaml.safe_load(text) for language, text in _blocks("explanation/noise.md") if language == "yaml"]
     assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 4 + ["prover", "verifier"]
 
 
@@ -363,12 +367,12 @@ def _shell_blocks(page: Path) -> list[str]:
 
 
 def test_the_example_of_the_errors_page():
-    names = _run("errors.md")
+    names = _run("reference/errors.md")
     assert "`learning_rate`" in names["message"]
 
 
 def test_every_example_of_the_formulas_page_runs():
     try:
-        _run("formulas.md")
+        _run("reference/formulas.md")
     finally:
         torch.set_printoptions(profile="default")

@@ -359,7 +359,7 @@ def test_a_round_loads_at_its_own_revision_only(cards, client):
 
 
 def test_examples_of_the_documentation_run(cards, client, repository, tmp_path):
-    page = (repository / "docs" / "hub.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "how-to" / "share-on-the-hub.md").read_text(encoding="utf-8")
     page = re.sub("ana/(mine|quickstart)", f"{OWNER}/game", page)
     page = page.replace('pull_round("ana/game", 1)', f'pull_round("ana/game", 1, output_dir={str(tmp_path)!r})')
     assert client("run_card", page, "(len(sneaky) > 0, str(folder))") == (True, str(tmp_path / "game"))

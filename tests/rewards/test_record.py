@@ -9,7 +9,7 @@ from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.rewards import REWARDS, Reward, as_reward, load_reward
 from tests.support.own_rules import above_the_group, scaled_score
 
-FORMULAS = Path(__file__).parents[2] / "docs" / "formulas.md"
+FORMULAS = Path(__file__).parents[2] / "docs" / "reference" / "formulas.md"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tools.write_reference import (
 
 def test_generated_files_are_up_to_date(repository):
     files = reference_files(repository)
-    assert [path.name for path in files] == ["recipes.md", "message-game.md", "evaluation.md", "recipe.schema.json"]
+    assert [path.name for path in files] == ["recipes.md", "message-game.md", "figures.md", "recipe.schema.json"]
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make reference`"
 
@@ -95,7 +95,7 @@ def test_missing_markers_are_an_error():
 
 
 def test_examples_of_the_documentation_are_recipes(repository):
-    text = (repository / "docs" / "recipes.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "reference" / "recipes.md").read_text(encoding="utf-8")
     examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert len(examples) == 2
     for example in examples:
@@ -103,7 +103,7 @@ def test_examples_of_the_documentation_are_recipes(repository):
 
 
 def test_recipes_page_names_every_shipped_recipe(repository):
-    text = (repository / "docs" / "recipes.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "reference" / "recipes.md").read_text(encoding="utf-8")
     recipes = [path.name for path in (repository / "recipes").glob("*.yaml")]
     assert len(recipes) >= 4
     assert [name for name in recipes if f"| `{name}` |" not in text] == []

@@ -1,4 +1,4 @@
-"""Formats the results of the check as Markdown, for docs/performance.md."""
+"""Formats the results of the check as Markdown, for docs/explanation/speed-and-memory.md."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -100,7 +100,7 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
         phases=("verifier", "prover"),
         terms={
             "reference": "share of the correct reference solutions that the verifier accepts at its threshold, for comparison.",
-            "master key": "a text without a solution; the number is its place in the list of docs/experimental/attacks.md.",
+            "master key": "a text without a solution; the number is its place in the list of docs/how-to/attack-a-verifier.md.",
             "truncated N": "the reference without its last N lines.",
             "answer alone": "the last line of the problem's own reference (correct), or of another problem's (incorrect).",
             "other problem": "the reference of another problem.",

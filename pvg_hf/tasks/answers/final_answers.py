@@ -1,4 +1,4 @@
-"""Extracts, compares and grades final answers. docs/grading.md spells out the rules."""
+"""Extracts, compares and grades final answers. docs/reference/grading.md spells out the rules."""
 
 import re
 from collections.abc import Callable

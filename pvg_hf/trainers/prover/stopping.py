@@ -15,7 +15,7 @@ Means = Mapping[str, float]
 
 Rule = Callable[..., bool]
 
-INTERFACE = "(means, config, **options) -> bool"  # signature of a rule; documented in docs/extensions.md
+INTERFACE = "(means, config, **options) -> bool"  # signature of a rule; documented in docs/how-to/custom-code.md
 
 FIRST_SHARE = 0.1  # share of the planned steps before any rule can fire
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pvg_hf.tasks.answers import extract_answer, extract_last_number, grade_answer
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "grading.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "grading.md"
 
 MARKS = ("#### {}", "A: {}", "Answer: {}", "**Answer:** {}", r"So \boxed{{{}}} it is.", r"$\boxed{{{}}}$")
 DECORATIONS = (
@@ -125,7 +125,7 @@ def test_unmarked_empty_or_ambiguous_texts_have_no_answer(text):
 
 
 def read_table():
-    """Return the rows of the table of texts and their readings in docs/grading.md."""
+    """Return the rows of the table of texts and their readings in docs/reference/grading.md."""
     _, _, table = DOCUMENT.read_text(encoding="utf-8").partition("| text | strict | lenient |\n|---|---|---|\n")
     rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
     return [(text.strip("`").replace("⏎", "\n"), *(None if x == "-" else x for x in read)) for text, *read in rows]

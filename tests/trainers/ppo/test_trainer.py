@@ -211,7 +211,7 @@ def test_the_best_answer_of_a_bandit_is_learned(prover, tmp_path):
 
 
 def test_the_example_of_the_documentation_runs(repository, prover, tmp_path):
-    text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "reference" / "prover-trainer.md").read_text(encoding="utf-8")
     (block,) = [
         found for found in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if "PPO" in found
     ]

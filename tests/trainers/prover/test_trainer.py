@@ -66,7 +66,7 @@ def _run_document(repository, **paths) -> dict:
     Run the first block of the trainer's page with its paths and number of steps replaced; returns the names that it
     defines.
     """
-    text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "reference" / "prover-trainer.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE).group(1)
     for old, new in {**paths, "max_steps=50": "max_steps=2, learning_rate=1e-2, use_cpu=True, reward='src'"}.items():
         assert block.count(old) == 1

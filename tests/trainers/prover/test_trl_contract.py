@@ -151,7 +151,7 @@ def test_kl_is_logged_by_this_name():
 
 
 def test_the_kl_is_weighted_by_the_ratio_by_default():
-    """It changes the gradient, not the value; `docs/prover-trainer.md` says so."""
+    """It changes the gradient, not the value; `docs/reference/prover-trainer.md` says so."""
     assert GRPOConfig.__dataclass_fields__["use_bias_correction_kl"].default is True
 
 
