@@ -1,6 +1,6 @@
 """
 Compare the GSM8K grader with the labels of real solutions, or its readings with those stored in a pool; writes the
-tables of docs/reference/grading.md:
+tables of experiments/grader.md:
 
     python benchmarks/gsm8k_grading.py "$PVG_GSM8K_DIR"
     python benchmarks/gsm8k_grading.py --pool base.parquet --show 200

@@ -6,7 +6,7 @@ Audit a task's grader: rewrite solutions in ways whose effect on the verdict is 
     python -m experiments.grader_audit my_task:MyTask --split train --problems 100
 
 It prints two Markdown tables: the verdicts by family of transforms, and the transforms whose verdict was not always the certified
-one. docs/reference/grading.md explains them.
+one. experiments/grader.md has the results.
 
 Each [`Transform`] certifies what the grader must do with the text that it writes: give the verdict of the unchanged
 answer, or not accept. No labels of real solutions are needed. The idea and most families are those of "Where the
