@@ -205,9 +205,9 @@ def check_lists() -> Iterator[str]:
     papers = {code for path in pages for code in SOURCE.findall(read(path))}
     glossary = read(ROOT / "docs" / "reference" / "glossary.md")
     yield from (f"glossary.md lacks {code}" for code in sorted(papers) if f"| **{code}** |" not in glossary)
-    blocks = [text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "development" / "architecture.md"))]
+    blocks = [text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "explanation" / "how-a-game-works.md"))]
     if not any(read(ROOT / "examples" / "one_round.py").endswith(text) for text in blocks):
-        yield "architecture.md does not show the end of examples/one_round.py"
+        yield "how-a-game-works.md does not show the end of examples/one_round.py"
 
 
 def check_unique_names() -> Iterator[str]:
