@@ -66,6 +66,11 @@ def set_padding(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokeniz
     model.config.get_text_config().pad_token_id = index
 
 
+def return_raw_scores(model: PreTrainedModel | PeftModel) -> None:
+    """Record in a model's configuration that its logit is a score: `pipeline` and vLLM then apply no sigmoid to it."""
+    model.config.problem_type = "regression"
+
+
 def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
     """
     List the modules with weights that a classifier adds to its backbone.

@@ -15,6 +15,13 @@ from pvg_hf.core.templates import compile_template
 
 _FILE = "verifier_input.json"
 
+# The special tokens are written as expressions, which also keep white space at the template's ends.
+_CHAT_TEMPLATE = (
+    "{{%- set problem = (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] %}}"
+    "{{%- set solution = (messages | selectattr('role', 'equalto', 'assistant') | list | last)['content'] %}}"
+    "{{{{ {} }}}}{}{{{{ {} }}}}"
+)
+
 
 @dataclass(frozen=True)
 class VerifierInput:
@@ -87,17 +94,41 @@ class VerifierInput:
 
     def save_with(self, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
         """
-        Write the input format and a copy of the tokenizer.
+        Write the input format and a copy of the tokenizer with which other programs make the inputs of the training.
 
-        If inputs end with the tokenizer's end token, the saved tokenizer appends it itself and the saved `end_token`
-        is `None`. Any program that tokenizes texts with special tokens, such as `pipeline`, then gives the verifier
-        the inputs that it was trained on.
+        - If inputs end with the tokenizer's end token, the saved tokenizer appends it itself, and the saved `end_token`
+          is `None`: programs that tokenize texts with special tokens, such as `pipeline` and servers, then add it.
+        - If that token is also the padding token, it is left out instead. The head skips padding and reads the token
+          before, whereas a server would read the end token.
+        - The chat template writes the whole input for a chat of a problem and a solution, which TRL tokenizes without
+          special tokens, if that gives the same token ids.
         """
-        ending = None
+        saved, written = tokenizer, self
         if self.end_token is not None and self.end_token == tokenizer.eos_token:
-            ending = _appending_end(tokenizer)
-        (ending or tokenizer).save_pretrained(folder)
-        (replace(self, end_token=None) if ending else self).save(folder)
+            is_skipped = self.likelihood_scale is None and tokenizer.pad_token == tokenizer.eos_token
+            ending = None if is_skipped else _appending_end(tokenizer)
+            saved = ending or tokenizer
+            written = replace(self, end_token=None) if is_skipped or ending else self
+        if self.likelihood_scale is None:
+            saved = written._with_chat_template(saved)
+        saved.save_pretrained(folder)
+        written.save(folder)
+
+    def _with_chat_template(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+        """Return a copy of a tokenizer whose chat template writes inputs; the tokenizer if it does, or none could."""
+        problem, solution = "How many?", "It is 4."
+        chat = [{"role": "user", "content": problem}, {"role": "assistant", "content": solution}]
+        (ids,) = self.encode(tokenizer, [problem], [solution])
+        text = tokenizer(self.render(problem, solution), add_special_tokens=False)["input_ids"]
+        starts = [place for place in range(len(ids) - len(text) + 1) if ids[place : place + len(text)] == text]
+        candidates = [tokenizer]
+        if starts:
+            around = ids[: starts[0]], ids[starts[0] + len(text) :]
+            before, after = ("".join(tokenizer.convert_ids_to_tokens(part)) for part in around)
+            candidates.append(copy.copy(tokenizer))
+            body = self.template.replace("%}\n", '%}{{ "\\n" }}')  # a chat template loses a line break after a block
+            candidates[1].chat_template = _CHAT_TEMPLATE.format(json.dumps(before), body, json.dumps(after))
+        return next((one for one in candidates if _read_chat(one, chat) == ids), tokenizer)
 
     @classmethod
     def load(cls, folder: Path) -> "VerifierInput":
@@ -157,3 +188,14 @@ def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBas
         ending.add_bos_token = True
     ending.add_eos_token = True
     return ending if ending("0")["input_ids"] == [*before, tokenizer.eos_token_id] else None
+
+
+def _read_chat(tokenizer: PreTrainedTokenizerBase, chat: list[dict[str, str]]) -> list[int] | None:
+    """Return a chat's token ids as TRL makes them; `None` without a chat template, or one that cannot write the chat."""
+    if tokenizer.chat_template is None:
+        return None
+    try:
+        text = tokenizer.apply_chat_template(chat, tokenize=False)
+    except TemplateError:
+        return None
+    return tokenizer(text, add_special_tokens=False)["input_ids"]

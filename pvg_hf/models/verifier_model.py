@@ -13,7 +13,7 @@ from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.likelihood import score_by_likelihood, scores_by_likelihood
 from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.score_head import keep_head_precise, score_head_modules, set_padding
+from pvg_hf.models.score_head import keep_head_precise, return_raw_scores, score_head_modules, set_padding
 from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 
@@ -96,6 +96,7 @@ def load_classifier(
     if model.config.get_text_config().pad_token_id is None:
         set_padding(model, load_tokenizer(source, revision))
     keep_head_precise(model)
+    return_raw_scores(model)
     return model
 
 

@@ -1,6 +1,7 @@
 """A saved verifier's scores in plain transformers and in TRL are those of `VerifierScorer`."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from trl import GRPOConfig, GRPOTrainer
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
+from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 PROBLEM = "Ana has 3 pens.\nBen has 2 more than Ana.\nHow many pens does Ben have?"
@@ -88,13 +91,91 @@ def test_plain_transformers_agrees_with_the_scorer(folder):
         assert model(**inputs).logits[:, 0].tolist() == pytest.approx(scores, abs=1e-4)
 
 
+def test_the_chat_template_writes_the_input(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    chats = [[{"role": "system", "content": "Be kind."}, _asked(PROBLEM), *_said(text)] for text in SOLUTIONS]
+    texts = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
+    assert tokenizer(texts, add_special_tokens=False)["input_ids"] == _before(folder)
+
+
+@pytest.mark.parametrize(
+    "template", ["\n{{ problem }}\n{% if solution %}\n{{ solution }}{% endif %}\n", "{{ problem }}: {{ solution }}"]
+)
+def test_the_chat_template_keeps_white_space(tmp_path, template):
+    verifier_input = VerifierInput(template, "</s>", 256)
+    verifier_input.save_with(TOKENIZERS["bytes"](), tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = tokenizer.apply_chat_template([_asked(PROBLEM), *_said("#### 5")], tokenize=False)
+    assert text == f"{verifier_input.render(PROBLEM, '#### 5')}</s>"
+
+
 def test_a_tokenizer_without_an_end_token_of_its_own_is_saved_as_it_is(tmp_path):
     tokenizer = build_arithmetic_tokenizer()
     VerifierInput("{{ problem }}{{ solution }}", None, 64).save_with(tokenizer, tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path)("has 3")["input_ids"] == tokenizer("has 3")["input_ids"]
 
 
+# As the trainer saves it
+
+
+def _train(folder, tokenizer):
+    """Train a verifier on texts for a step, and save it."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(
+        AutoConfig.for_model("llama", vocab_size=len(tokenizer), num_labels=1, initializer_range=0.2, **sizes, **ids)
+    )
+    pairs = [{"prompt": f"{PROBLEM}\n", "chosen": SOLUTIONS[0], "rejected": text} for text in SOLUTIONS[1:3]]
+    settings = {"use_cpu": True, "report_to": "none", "save_strategy": "no", "disable_tqdm": True}
+    trainer = NoisyRewardTrainer(
+        model,
+        args=NoisyRewardConfig(str(folder), max_steps=1, max_length=128, **settings),
+        train_dataset=Dataset.from_list(pairs),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    trainer.save_model(str(folder))
+
+
+@pytest.fixture(scope="module", params=["padding token", "end token as padding"])
+def trained(request, tmp_path_factory):
+    folder, tokenizer = tmp_path_factory.mktemp("trained"), TOKENIZERS["bytes"]()
+    if request.param == "end token as padding":
+        tokenizer.pad_token = tokenizer.eos_token
+    _train(folder, tokenizer)
+    return folder
+
+
+def test_servers_find_a_classifier_that_returns_raw_scores(trained):
+    config = json.loads((trained / "config.json").read_text())
+    assert config["architectures"] == ["LlamaForSequenceClassification"]
+    assert (config["id2label"], config["label2id"]) == ({"0": "LABEL_0"}, {"LABEL_0": 0})  # one label, as TEI counts
+    assert config["problem_type"] == "regression"  # for which vLLM and `pipeline` leave the logit as it is
+    assert (config["dtype"], config["max_position_embeddings"] >= 128) == ("float32", True)
+    assert {"model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= {
+        path.name for path in trained.iterdir()
+    }
+    scores = VerifierScorer.from_pretrained(trained, device="cpu")([f"{PROBLEM}\n"] * len(SOLUTIONS), SOLUTIONS)
+    classify = pipeline("text-classification", str(trained), device="cpu")
+    assert [found["score"] for found in classify(TEXTS)] == pytest.approx(scores, abs=1e-4)
+
+
+def test_the_head_reads_the_last_token_as_servers_do(trained):
+    model = AutoModelForSequenceClassification.from_pretrained(trained).eval()
+    encode = Tokenizer.from_file(str(trained / "tokenizer.json")).encode_batch  # what servers call
+    scores = VerifierScorer.from_pretrained(trained, device="cpu")([f"{PROBLEM}\n"] * len(SOLUTIONS), SOLUTIONS)
+    for score, row in zip(scores, encode(TEXTS), strict=True):
+        with torch.inference_mode():
+            hidden = model.model(input_ids=torch.tensor([row.ids])).last_hidden_state
+            assert model.score(hidden[0, -1]).item() == pytest.approx(score, abs=1e-4)
+
+
 # As a reward function
+
+
+def _asked(text):
+    return {"role": "user", "content": text}
 
 
 @pytest.fixture(scope="module")
@@ -142,21 +223,22 @@ def test_a_missing_column_is_named(scorer):
         )
 
 
-@pytest.mark.parametrize("is_chat", [False, True])
-def test_trl_trains_with_the_saved_verifier(scorer, tiny_prover, tmp_path, is_chat):
+@pytest.mark.parametrize(("is_chat", "is_folder"), [(False, False), (True, False), (True, True)])
+def test_trl_trains_with_the_saved_verifier(scorer, tiny_prover, tmp_path, is_chat, is_folder):
     problems = [f"Ana has {number} pens. How many pens does Ana have?" for number in range(3, 7)]
     tokenizer = AutoTokenizer.from_pretrained(tiny_prover)
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
-    ask = (lambda text: [{"role": "user", "content": text}]) if is_chat else (lambda text: f"{text}\n")
+    ask = (lambda text: [_asked(text)]) if is_chat else (lambda text: f"{text}\n")
     seen = []
 
     def log(completions, problem, **columns):
         seen.extend(zip(problem, [c if isinstance(c, str) else c[-1]["content"] for c in completions], strict=True))
         return [None] * len(completions)
 
+    folder = scorer.model.config.name_or_path
     trainer = GRPOTrainer(
         str(tiny_prover),
-        reward_funcs=[scorer.as_reward_func(), log],
+        reward_funcs=[folder if is_folder else scorer.as_reward_func(), log],
         processing_class=tokenizer,
         args=GRPOConfig(
             str(tmp_path),
@@ -176,5 +258,6 @@ def test_trl_trains_with_the_saved_verifier(scorer, tiny_prover, tmp_path, is_ch
     )
     trainer.train()
     scores = scorer(*map(list, zip(*seen, strict=True)))
-    logged = next(entry for entry in trainer.state.log_history if "rewards/verifier/mean" in entry)
-    assert logged["rewards/verifier/mean"] == pytest.approx(sum(scores) / len(scores), abs=1e-4)
+    key = f"rewards/{Path(folder).name if is_folder else 'verifier'}/mean"
+    logged = next(entry for entry in trainer.state.log_history if key in entry)
+    assert logged[key] == pytest.approx(sum(scores) / len(scores), abs=1e-4)

@@ -24,6 +24,7 @@ from pvg_hf.models.score_head import (
     empty_classifier,
     is_head_trained,
     keep_head_precise,
+    return_raw_scores,
 )
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
@@ -171,7 +172,10 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         # In bfloat16, scores of one problem's solutions would tie.
         keep_head_precise(self.model)
         lift_adapter(self.model)
-        if not scores_by_likelihood(self.model) and not is_head_trained(self.model):
+        if scores_by_likelihood(self.model):
+            return
+        return_raw_scores(self.model)
+        if not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 
     def _set_up_environments(self) -> None:
