@@ -69,8 +69,8 @@ def _ways(
 ) -> Iterator[tuple[str, list[float]]]:
     scorer = VerifierScorer.from_pretrained(verifier)
     texts = [scorer.verifier_input.render(*texts) for texts in zip(problems, solutions, strict=True)]
-    classify = pipeline("text-classification", str(verifier), function_to_apply="none", batch_size=16)
-    yield '`pipeline(function_to_apply="none")`', [found["score"] for found in classify(texts)]
+    classify = pipeline("text-classification", str(verifier), batch_size=16)
+    yield "`pipeline`", [found["score"] for found in classify(texts)]
     without = classify(texts, add_special_tokens=False)
     yield "the same without special tokens", [found["score"] for found in without]
 
@@ -83,13 +83,19 @@ def _ways(
     model = [str(verifier)]
     yield "TRL, `reward_funcs=FOLDER`, the helpful prompt", _trl_rewards(prover, model, asked, problems, solutions)
     yield "TRL, `reward_funcs=FOLDER`, the problem as prompt", _trl_rewards(prover, model, bare, problems, solutions)
+    chats, said = (
+        [[{"role": role, "content": text}] for text in texts]
+        for role, texts in (("user", problems), ("assistant", solutions))
+    )
+    yield (
+        "TRL, `reward_funcs=FOLDER`, a chat of the problem",
+        _trl_rewards(prover, model, list(chats), problems, list(said)),
+    )
     function = [scorer.as_reward_func()]
     yield "TRL, `scorer.as_reward_func()`", _trl_rewards(prover, function, asked, problems, solutions)
 
 
-def _trl_rewards(
-    prover: str, reward_funcs: list, prompts: list[str], problems: list[str], solutions: list[str]
-) -> list[float]:
+def _trl_rewards(prover: str, reward_funcs: list, prompts: list, problems: list[str], solutions: list) -> list[float]:
     """Rewards that TRL's trainer gives to existing solutions."""
     with tempfile.TemporaryDirectory() as place:
         settings = {"bf16": False, "activation_checkpointing": False, "report_to": "none"}

@@ -3,9 +3,10 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from textwrap import wrap
+from typing import Any
 
 from pvg_hf.check.custom_code import seems_relative
 from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
@@ -131,9 +132,59 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
             yield f"{need}, which is not installed on this machine: make sure that the other one has it ({install_extra(extra)})."
 
 
+@dataclass(frozen=True)
+class GamePlan:
+    """A recipe without mistakes, and what playing it costs, on this machine or a card; see [`plan_game`]."""
+
+    recipe: Recipe
+    problems: GameProblems
+    rounds: list[RoundPlan]
+    code: list[str]  # custom code that the recipe runs
+
+    def describe(self) -> str:
+        """Describe the plan in lines of at most 80 columns."""
+        recipe, plans = self.recipe, self.rounds
+        header = [*_header(recipe, self.problems, plans[0])]
+        header += [line for named in self.code for line in _entry("Runs", named)]
+        lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
+        for plan in plans:
+            lines += _rows(plan)
+        lines += [*_describe_times(recipe, plans), *wrap(MEMORY, WIDTH)]
+        for note in list_notes(recipe, plans):
+            lines += wrap(f"Note: {note}", WIDTH)
+        return "\n".join(lines)
+
+    def figures(self) -> dict[str, Any]:
+        """Tokens, memory and time of each phase, and the seconds that are left to play; `None` where a rate is not known."""
+        phases = [
+            {
+                "phase": phase,
+                "rounds": None if phase in plan.early else list(plan.indices),
+                "tokens": {kind: round(number) for kind, number in plan.tokens(phase).items()},
+                "memory_bytes": round(plan.memory(phase)),
+                "seconds": time.seconds if (time := plan.times.get(phase)) else None,
+            }
+            for plan in self.rounds
+            for phase in plan.counts
+        ]
+        left = _times_left(self.recipe, self.rounds)
+        is_known = all(seconds is not None for *_, seconds in left)
+        return {
+            "run": str(RunFolder.of(self.recipe).root),
+            "seconds_left": sum(number * seconds for *_, number, seconds in left) if is_known else None,
+            "phases": phases,
+            "notes": list(list_notes(self.recipe, self.rounds)),
+        }
+
+
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
+    """Check a recipe and describe its plan as text; see [`plan_game`]."""
+    return plan_game(recipe, card).describe()
+
+
+def plan_game(recipe: Recipe, card: Card | None = None) -> GamePlan:
     """
-    Check a recipe and describe what playing it costs, on this machine or a card, in lines of at most 80 columns.
+    Check a recipe and plan what playing it costs, on this machine or a card.
 
     Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
 
@@ -158,15 +209,7 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
         logger.info("The recipe runs %s", line)
     refuse(mistakes)
     assert problems is not None  # else that is a mistake
-    plans = plan_rounds(recipe, problems, card)
-    header = [*_header(recipe, problems, plans[0]), *(line for named in code for line in _entry("Runs", named))]
-    lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
-    for plan in plans:
-        lines += _rows(plan)
-    lines += [*_describe_times(recipe, plans), *wrap(MEMORY, WIDTH)]
-    for note in list_notes(recipe, plans):
-        lines += wrap(f"Note: {note}", WIDTH)
-    return "\n".join(lines)
+    return GamePlan(recipe, problems, plan_rounds(recipe, problems, card), code)
 
 
 def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
@@ -275,11 +318,9 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 
 def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Lines with the time of what is left to play, where the rates of each phase were measured, and what was not measured."""
-    finished = finished_phases(recipe, RunFolder.of(recipe))
-    left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
-    to_play = [(plan, name, number) for plan, counts in left for name, number in counts.items()]
-    known = sum(number * time.seconds for plan, name, number in to_play if (time := plan.times.get(name)))
-    unknown = [(plan, name, number) for plan, name, number in to_play if not plan.times.get(name)]
+    to_play = _times_left(recipe, plans)
+    known = sum(number * seconds for *_, number, seconds in to_play if seconds is not None)
+    unknown = [(plan, name, number) for plan, name, number, seconds in to_play if seconds is None]
     total = show_seconds(known) if known or not unknown else ""
     yield _row("To play", "", "", "", f"> {total}" if unknown and total else total or "?")
     yield ""
@@ -293,6 +334,17 @@ def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]
     if unknown:
         phases = ", ".join(dict.fromkeys(name for _, name, _ in unknown))
         yield from wrap(f"Time of {phases}: not measured yet. {_describe_rough_time(plans[0], unknown)}", WIDTH)
+
+
+def _times_left(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[tuple[RoundPlan, str, int, float | None]]:
+    """List the phases that are left to play, as (plan, name, number of them, seconds of each); `None` if not known."""
+    finished = finished_phases(recipe, RunFolder.of(recipe))
+    left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
+    return [
+        (plan, name, number, time.seconds if (time := plan.times.get(name)) else None)
+        for plan, counts in left
+        for name, number in counts.items()
+    ]
 
 
 def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, str, int]]) -> str:

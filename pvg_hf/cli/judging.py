@@ -1,15 +1,22 @@
 """`pvg evaluate`, `attack` and `sweep` (experimental): more about finished rounds, verifiers and noise."""
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from pvg_hf.cli.results import add_json, show
 from pvg_hf.cli.sources import find_local_folder, find_recipe
 from pvg_hf.config import load_recipe
 from pvg_hf.config.load import read_yaml
+from pvg_hf.core.integrity import read_json
 from pvg_hf.game.cli import run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+
+if TYPE_CHECKING:
+    from pvg_hf.run.jobs import JobFolder
 
 
 def evaluate(words: Sequence[str]) -> int:
@@ -65,7 +72,11 @@ def evaluate(words: Sequence[str]) -> int:
             num_workers=options.workers,
             executor=_executor_of(options),
         )
-        return show_results(results)
+        figures = [
+            {"evaluation": one.name, "round": one.round_index, "settings": one.settings, "figures": one.figures}
+            for one in results
+        ]
+        return show(options, show_results(results), figures)
 
     return run_command(work)
 
@@ -87,10 +98,11 @@ def attack(words: Sequence[str]) -> int:
     def work() -> str:
         recipe = load_recipe(find_recipe(options.recipe), options.overrides)
         quiet_libraries()
-        from pvg_hf.experimental.attacks.verifier_attack import SUMMARY, attack_verifier
+        from pvg_hf.experimental.attacks.verifier_attack import FIGURES_FILE, SUMMARY, attack_verifier
 
         folder = attack_verifier(recipe, num_workers=options.workers, executor=_executor_of(options))
-        return f"{(folder / SUMMARY).read_text(encoding='utf-8')}\n{folder}"
+        summary = (folder / SUMMARY).read_text(encoding="utf-8")
+        return show(options, f"{summary}\n{folder}", read_json(folder / FIGURES_FILE))
 
     return run_command(work)
 
@@ -111,6 +123,8 @@ def sweep(words: Sequence[str]) -> int:
     _add_recipe(parser, "a recipe with a section `sweep`, or one of a message game")
     parser.add_argument("--plan", action="store_true", help="check the recipe, print how long it will take, and stop")
     options = _parse(parser, words)
+    if options.plan and options.json:
+        parser.error("--plan has no JSON")
 
     def work() -> str:
         path = find_recipe(options.recipe)
@@ -123,11 +137,13 @@ def _sweep_noise(path: Path, options: Namespace) -> str:
     recipe = load_recipe(path, options.overrides)
     quiet_libraries()
     from pvg_hf.experimental.sweep import describe_sweep, run_sweep
+    from pvg_hf.experimental.sweep.result_tables import RESULTS_FILE
 
     if options.plan:
         return describe_sweep(recipe, num_workers=options.workers)
     folder = run_sweep(recipe, num_workers=options.workers, executor=_executor_of(options))
-    return f"{folder.summary.read_text(encoding='utf-8')}\n{folder.root}"
+    results = read_json(folder.root / RESULTS_FILE)
+    return _show_sweep(options, folder, {key: values for key, values in results.items() if key != "recipe"})
 
 
 def _sweep_messages(path: Path, options: Namespace) -> str:
@@ -142,7 +158,11 @@ def _sweep_messages(path: Path, options: Namespace) -> str:
         return describe_equilibrium(recipe)
     folder, table = run_equilibrium(recipe, num_workers=options.workers or 1, executor=_executor_of(options))
     write_equilibrium(recipe, folder, table)
-    return f"{folder.summary.read_text(encoding='utf-8')}\n{folder.root}"
+    return _show_sweep(options, folder, json.loads(table.to_json(orient="records")))
+
+
+def _show_sweep(options: Namespace, folder: "JobFolder", figures: Any) -> str:
+    return show(options, f"{folder.summary.read_text(encoding='utf-8')}\n{folder.root}", figures)
 
 
 def _worker_parser(name: str, command: Callable[[Sequence[str]], int]) -> ScriptParser:
@@ -153,6 +173,7 @@ def _worker_parser(name: str, command: Callable[[Sequence[str]], int]) -> Script
     parser.add_argument(
         "--executor", metavar="MODULE:NAME", help="a function that returns an executor, e.g. a cluster's"
     )
+    add_json(parser)
     return parser
 
 

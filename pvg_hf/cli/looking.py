@@ -1,12 +1,13 @@
 """`pvg report`, `show` and `compare`: what a run has found."""
 
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pvg_hf.cli.results import add_json
+from pvg_hf.cli.results import show as show_result
 from pvg_hf.cli.sources import find_local_folder, find_run
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.game.cli import report_error, run_command
@@ -76,7 +77,7 @@ def compare(words: Sequence[str]) -> int:
     parser = ScriptParser(compare.__doc__, "pvg compare")
     for which in ("first", "second"):
         parser.add_argument(which, metavar="RUN[:ROUND]", help=f"the {which} round (default: the last evaluated one)")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_json(parser)
     options = parser.parse_args(words)
 
     def work() -> str:
@@ -90,10 +91,6 @@ def compare(words: Sequence[str]) -> int:
             *(_choose_round(run, index) for run, (_, index) in zip(runs, sides, strict=True)), strict=True
         )
         compared = compare_rounds(*rounds)
-        if options.json:
-            return json.dumps(
-                {one.name: {key: asdict(vars(one)[key]) for key in _SIDES} for one in compared}, indent=2
-            )
         width = max(len(heading_of(one.name)) for one in compared)
         lines = [f"{'':{width}}  {names[0]}  |  {names[1]}  |  difference"]
         lines += [
@@ -102,7 +99,8 @@ def compare(words: Sequence[str]) -> int:
         ]
         changed = differences(*(asdict(run.recipe) for run in runs))
         lines += [f"{key}: {ours}  |  {theirs}" for key, (ours, theirs) in changed.items()]
-        return "\n".join(lines)
+        figures = {one.name: {key: vars(one)[key] for key in _SIDES} for one in compared}
+        return show_result(options, "\n".join(lines), figures)
 
     set_up_logging()
     return run_command(work)

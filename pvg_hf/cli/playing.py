@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pvg_hf.check.graphics_cards import find_card
+from pvg_hf.cli.results import add_json, show
 from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import read_yaml
@@ -18,7 +19,7 @@ from pvg_hf.config.trust import trust_recipe
 from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_command
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.status import describe_status, describe_stop
+from pvg_hf.game.status import describe_status, describe_stop, status_figures
 from pvg_hf.run.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores, script_line
 from pvg_hf.run.layout import RunFolder, choose_phases, unfinished
@@ -54,6 +55,7 @@ def play(words: Sequence[str]) -> int:
     # Each is a command now, and was an option of scripts/run_rounds.py.
     for option in ("plan", "pilot", "status"):
         parser.add_argument(f"--{option}", action="store_true", help=f"the same as `pvg {option}`")
+    add_json(parser, "what --plan, --pilot or --status finds")
     parser.add_argument("--for", dest="card", metavar="CARD", help="with --plan: plan for this GPU, e.g. rtx4090")
     options = parser.parse_intermixed_args(words)
     if options.card and not options.plan:
@@ -75,6 +77,7 @@ def plan(words: Sequence[str]) -> int:
     """
     parser = _recipe_parser("plan", plan)
     parser.add_argument("--for", dest="card", metavar="CARD", help="plan for this GPU, e.g. rtx4090")
+    add_json(parser)
     return _on_recipe(parser.parse_intermixed_args(words), _plan)
 
 
@@ -85,7 +88,9 @@ def pilot(words: Sequence[str]) -> int:
         pvg pilot gsm8k
         pvg pilot gsm8k prover.temperature=0.7
     """
-    return _on_recipe(_recipe_parser("pilot", pilot).parse_intermixed_args(words), _pilot)
+    parser = _recipe_parser("pilot", pilot)
+    add_json(parser)
+    return _on_recipe(parser.parse_intermixed_args(words), _pilot)
 
 
 def status(words: Sequence[str]) -> int:
@@ -95,7 +100,9 @@ def status(words: Sequence[str]) -> int:
         pvg status quickstart
         pvg status runs/gsm8k
     """
-    return _on_recipe(_recipe_parser("status", status).parse_intermixed_args(words), _status)
+    parser = _recipe_parser("status", status)
+    add_json(parser)
+    return _on_recipe(parser.parse_intermixed_args(words), _status)
 
 
 def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> ScriptParser:
@@ -139,21 +146,22 @@ def _play(recipe: Recipe, options: Namespace) -> int:
 def _plan(recipe: Recipe, options: Namespace) -> int:
     card = find_card(options.card) if options.card else None
     quiet_libraries()
-    from pvg_hf.check.plan import describe_plan
+    from pvg_hf.check.plan import plan_game
 
-    return _show(describe_plan(recipe, card))
+    planned = plan_game(recipe, card)
+    return _print(show(options, planned.describe(), planned.figures()))
 
 
 def _pilot(recipe: Recipe, options: Namespace) -> int:
     quiet_libraries()
-    return _run_pilot(recipe)
+    return _run_pilot(recipe, options)
 
 
 def _status(recipe: Recipe, options: Namespace) -> int:
-    return _show(describe_status(recipe, script_line(without=["--status"])))
+    return _print(show(options, describe_status(recipe, script_line(without=["--status"])), status_figures(recipe)))
 
 
-def _show(text: str) -> int:
+def _print(text: str) -> int:
     if is_main_process():
         print_result(text)
     return 0
@@ -202,7 +210,7 @@ def _describe_end(folder: RunFolder) -> str:
     )
 
 
-def _run_pilot(recipe: Recipe) -> int:
+def _run_pilot(recipe: Recipe, options: Namespace) -> int:
     """Run the pilot of a game alone, or read the one that is kept; print it, and return the exit status."""
     from pvg_hf.game.play import play
     from pvg_hf.report.pilot_findings import Pilot
@@ -215,7 +223,7 @@ def _run_pilot(recipe: Recipe) -> int:
         gc.freeze()  # as in `run_game`
         return INTERRUPTED
     pilot = Pilot(recipe, folder.read_pilot()["rows"])
-    _show(pilot.describe())
+    _print(show(options, pilot.describe(), pilot.figures()))
     pilot.check()
     return 0
 
@@ -259,11 +267,12 @@ def _play_messages(path: Path, options: Namespace, action: Callable[[Recipe, Nam
     from pvg_hf.experimental.messages.folder import describe_run
     from pvg_hf.experimental.messages.recipe import load_message_recipe
 
+    if action is _pilot or options.json:
+        lacks = "no pilot" if action is _pilot else "no JSON of its state and plan: omit `--json`"
+        raise ValueError(f"`{path}` is the recipe of a message game, which has {lacks}.")
     recipe = load_message_recipe(path, options.overrides)
     if action is _status:
         return describe_run(recipe)
-    if action is _pilot:
-        raise ValueError(f"`{path}` is the recipe of a message game, which has no pilot.")
     quiet_libraries()
     from pvg_hf.experimental.messages.run import describe_message_plan, play_messages
 

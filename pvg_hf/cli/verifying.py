@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pvg_hf.cli.results import add_json, show
 from pvg_hf.cli.sources import find_verifier
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import DIGESTS
@@ -62,18 +63,22 @@ def choose(words: Sequence[str]) -> int:
     parser.add_argument(
         "--no-vote", action="store_true", help="the solutions have no final answers that can be compared"
     )
+    add_json(parser, "how often the rules differ and are right, in place of the choices,")
     options = _parse("choose", choose, words, parser)
 
     def work() -> str:
         find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
         rows = _read(options, ("problem", "solution"))
         scorer, _ = _load(options)
-        from pvg_hf.evaluation.chosen_answers import choose_answers, describe_choices
+        from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
         rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
         chosen = choose_answers(rows, scorer.calibration, with_votes=not options.no_vote)
-        sys.stderr.write(describe_choices(rows, chosen) + "\n")
-        return _write(chosen, options)
+        figures = compare_rules(rows, chosen)
+        if options.json and options.output is None:
+            return show(options, "", figures)
+        sys.stderr.write(describe_rules(figures) + "\n")
+        return show(options, _write(chosen, options), figures)
 
     return run_command(work)
 
@@ -103,9 +108,7 @@ def calibrate(words: Sequence[str]) -> int:
             sys.stderr.write(f"warning: {doubt}\n")
         table = threshold_table(rows, COMPLETENESSES)
         calibration.save(folder)
-        return (
-            f"{table.to_json(orient='records', indent=2) if options.json else table.to_string(index=False)}\n{folder}"
-        )
+        return show(options, f"{table.to_string(index=False)}\n{folder}", json.loads(table.to_json(orient="records")))
 
     return run_command(work)
 
@@ -126,7 +129,7 @@ def _parser(name: str, command: Any) -> ScriptParser:
     )
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="(default: %(default)s)")
     if name == "calibrate":
-        parser.add_argument("--json", action="store_true", help="print the table as JSON")
+        add_json(parser, "the table")
     else:
         parser.add_argument(
             "--output", type=Path, help="write JSON Lines to this file, and print its path (default: print them)"

@@ -1,5 +1,6 @@
 """Chooses among a user's solutions to each problem: by the verifier, by a vote, and by both."""
 
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -7,9 +8,10 @@ import pandas as pd
 from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.selective import Calibration, choose_answer
-from pvg_hf.tasks.answers import extract_answer
+from pvg_hf.tasks.answers import answers_equal, extract_answer
 
 BY_VERIFIER, BY_VOTE, BY_BOTH = "best", "vote", "weighted-vote"
+FIRST, ANY = "first solution", "any solution"
 NAMES = {BY_VERIFIER: "verifier", BY_VOTE: "vote", BY_BOTH: "both"}
 
 
@@ -51,7 +53,8 @@ def choose_answers(
                 continue
             picked = {"index": choice.index, "score": scores[choice.index], "solution": solutions[choice.index]}
             if with_votes:
-                picked |= {"answer": answers[choice.index], "votes": answers.count(answers[choice.index])}
+                answer = answers[choice.index]
+                picked |= {"answer": answer, "votes": sum(answers_equal(answer, other) for other in answers)}
             if "correct" in group:
                 picked["correct"] = bool(group["correct"].iloc[choice.index])
             found[NAMES[rule]] = picked
@@ -61,25 +64,47 @@ def choose_answers(
     return chosen
 
 
-def describe_choices(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> str:
-    """Say how often the rules choose differently and, if it is known, how often each is right, with 95 % intervals."""
+def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str, Any]:
+    """
+    Count how often the rules choose differently and, if it is known, how often each is right.
+
+    Returns: `num_solutions`, `num_problems`; `differ`, the number of problems by pair of rules; and, with a column
+        `correct`, by rule `right` and `gain` over the first solution, as figures with their 95 % intervals, and `any`, the share
+        of problems with a correct solution, which no rule can exceed.
+    """
     names = [name for name in NAMES.values() if any(name in found for found in chosen)]
-    ids = [found["problem_id"] for found in chosen]
-    lines = [f"{len(rows)} solutions to {len(chosen)} problems"]
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            num = sum(_answer_of(found[one]) != _answer_of(found[other]) for found in chosen)
-            lines.append(f"{one} and {other} differ in {num} of {len(chosen)} problems")
+    differ = {
+        f"{one} and {other}": sum(_differ(found[one], found[other]) for found in chosen)
+        for one, other in combinations(names, 2)
+    }
+    figures: dict[str, Any] = {"num_solutions": len(rows), "num_problems": len(chosen), "differ": differ}
     if "correct" not in rows:
-        return "\n".join(lines)
-    first = rows.groupby("problem_id", sort=False)["correct"].first().loc[ids].to_numpy(float)
-    lines.append(f"right: first solution  {rate_by_problem(first, ids):.3f}")
-    for name in names:
-        right = [float(found[name] is not None and found[name]["correct"]) for found in chosen]
-        gain = rate_difference(right, ids, first, ids)
-        lines.append(f"right: {name:<15} {rate_by_problem(right, ids):.3f}, against the first {gain:+.3f}")
+        return figures
+    ids = [found["problem_id"] for found in chosen]
+    of_problem = rows.groupby("problem_id", sort=False)["correct"]
+    first = of_problem.first().loc[ids].to_numpy(float)
+    right = {name: [float(found[name] is not None and found[name]["correct"]) for found in chosen] for name in names}
+    figures["right"] = {
+        name: rate_by_problem(values, ids)
+        for name, values in {FIRST: first, **right, ANY: of_problem.any().loc[ids].to_numpy(float)}.items()
+    }
+    figures["gain"] = {name: rate_difference(values, ids, first, ids) for name, values in right.items()}
+    return figures
+
+
+def describe_rules(figures: dict[str, Any]) -> str:
+    """Describe the figures of [`compare_rules`], a line each."""
+    num_problems = figures["num_problems"]
+    lines = [f"{figures['num_solutions']} solutions to {num_problems} problems"]
+    lines += [f"{pair} differ in {number} of {num_problems} problems" for pair, number in figures["differ"].items()]
+    for name, right in figures.get("right", {}).items():
+        gain = f", against the first {figures['gain'][name]:+.3f}" if name in figures["gain"] else ""
+        lines.append(f"right: {name:<15} {right:.3f}{gain}")
     return "\n".join(lines)
 
 
-def _answer_of(choice: dict[str, Any] | None) -> object:
-    return None if choice is None else choice.get("answer", choice["index"])
+def _differ(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two rules choose different answers, or one chooses none. Rules are compared only where there is a vote."""
+    if one is None or other is None:
+        return one is not other
+    return not answers_equal(one["answer"], other["answer"])

@@ -48,6 +48,31 @@ class PhaseStatus:
     spending: str = ""  # shares and rates of the kinds of work that a finished phase spent its time on
 
 
+def status_figures(recipe: Recipe) -> dict[str, Any]:
+    """State, time and summary of each phase of a game, its alerts, and why this recipe could not resume it."""
+    folder = RunFolder.of(recipe)
+    damage = find_damage(recipe, folder) if folder.root.exists() else {}
+    phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
+    return {
+        "run": str(folder.root),
+        "num_finished": sum(phase.state == "finished" for phase in phases),
+        "num_phases": len(phases),
+        "played_by_process": find_holder(folder.root),
+        "phases": [
+            {
+                "phase": one.key.name,
+                "round": one.key.round_index,
+                "state": one.state,
+                "seconds": one.seconds,
+                "text": one.text,
+            }
+            for one in phases
+        ],
+        "alerts": [event for event in folder.read_events()[0] if event["event"] == "alert"],
+        "problems": list(_recipe_problems(folder, recipe)) if folder.root.exists() else [],
+    }
+
+
 def describe_status(recipe: Recipe, script_line: str) -> str:
     """
     Describe which phases of a game are finished, and how to resume it by `script_line`, a command without its launcher.

@@ -208,6 +208,11 @@ class Pilot:
         counts = self.counts(Role.BASE)
         return counts[outcome] / max(1, counts.total())
 
+    def figures(self) -> dict[str, Any]:
+        """Number of solutions of each outcome by role, reasons why the game cannot work, and what would help."""
+        roles = {str(role): {str(kind): number for kind, number in self.counts(role).items()} for role in PILOT_ROLES}
+        return {"outcomes": roles, "stops": self.stops(), "advice": self.advice()}
+
     def check(self) -> None:
         """Raise a `ValueError` if the game cannot work, which says why and what to change."""
         stops = self.stops()

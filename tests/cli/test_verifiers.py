@@ -135,3 +135,24 @@ def test_a_finished_game_ends_with_what_it_found_and_the_next_commands(reference
     assert "Helpful prover: correct on " in told
     assert told.splitlines()[-2] == f"Look at the solutions: pvg show {folder}"
     assert told.splitlines()[-1].endswith("num_rounds=3")
+
+
+def test_figures_are_printed_as_json(reference, labelled, tmp_path, capsys):
+    def figures_of(*words):
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    run = str(reference.root)
+    place = f"output_dir={reference.root.parent}"
+    chosen = figures_of("choose", run, str(labelled))
+    assert chosen["right"]["verifier"]["n"] == chosen["num_problems"]
+    assert chosen["right"]["any solution"]["value"] >= chosen["right"]["verifier"]["value"]
+    assert figures_of("choose", run, str(labelled), "--output", str(tmp_path / "chosen.jsonl")) == chosen
+    assert len((tmp_path / "chosen.jsonl").read_text().splitlines()) == chosen["num_problems"]
+    state = figures_of("status", run, place)
+    assert state["num_finished"] == state["num_phases"] == len(state["phases"])
+    assert {phase["state"] for phase in state["phases"]} == {"finished"}
+    plan = figures_of("plan", run, place)
+    assert plan["seconds_left"] == 0  # the game is finished
+    assert {phase["phase"] for phase in plan["phases"]} >= {"verifier", "prover", "mint", "evaluate"}
+    assert figures_of("play", run, place, "--status") == state

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.score_calibration import ScoreCalibration
-from pvg_hf.evaluation.chosen_answers import choose_answers, describe_choices
+from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
 CALIBRATION = ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [0.0, 1.0], [0.0, 1.0], 10, 5)
 
@@ -25,11 +25,11 @@ def rows():
 def test_each_rule_has_its_choice(rows):
     (found,) = choose_answers(rows, CALIBRATION)
     assert (found["verifier"]["index"], found["verifier"]["answer"]) == (0, "7")
-    assert (found["vote"]["index"], found["vote"]["votes"]) == (1, 2)  # of equal texts; 5.0 is the same number
+    assert (found["vote"]["index"], found["vote"]["votes"]) == (1, 3)  # 5.0 is the same number
     # Weights: sigmoid(2) = .88 for 7; sigmoid(1) + sigmoid(.5) + sigmoid(0) = .73 + .62 + .5 for 5.
     assert found["both"]["index"] == 1
     assert found["probability"] == pytest.approx(0.8808, abs=1e-4)
-    text = describe_choices(rows, [found])
+    text = describe_rules(compare_rules(rows, [found]))
     assert "verifier and vote differ in 1 of 1 problems" in text
     assert "vote and both differ in 0 of 1 problems" in text
 
@@ -50,4 +50,4 @@ def test_a_problem_without_an_answer_has_no_vote():
     (found,) = choose_answers(rows, None)
     assert found["vote"] is None
     assert found["verifier"]["index"] == 0
-    assert "right: vote" in describe_choices(rows, [found])
+    assert "right: vote" in describe_rules(compare_rules(rows, [found]))

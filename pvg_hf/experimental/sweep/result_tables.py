@@ -21,6 +21,8 @@ from pvg_hf.experimental.sweep.measures import CHANGE, DISTANCE, MEASURES
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 from pvg_hf.run.jobs import JobFolder
 
+RESULTS_FILE = "results.json"
+
 LEVELS_OF_A_FIT = 3  # minimum number of levels: a line fits any two points
 
 
@@ -124,7 +126,7 @@ def write_results(recipe: Recipe, folder: JobFolder) -> None:
         write_text(folder.root / f"{name}.csv", to_csv(rows))
     raw = {"recipe": recipe.to_dict(), "cells": list(results.values())}
     raw |= {"fits": _plain(fits), "breakdowns": _plain(breakdowns)}
-    write_json(folder.root / "results.json", raw)
+    write_json(folder.root / RESULTS_FILE, raw)
     write_text(folder.summary, summarize(recipe, table, fits, breakdowns))
     folder.plots.mkdir(exist_ok=True)
     for plot in plot_sweep(recipe.sweep.vary, table):

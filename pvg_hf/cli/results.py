@@ -1,0 +1,26 @@
+"""What a command prints: text for a person, or with `--json` the same figures for a program."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.core.figure import Figure
+
+
+def add_json(parser: ArgumentParser, what: str = "the figures") -> None:
+    parser.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+
+
+def show(options: Namespace, text: str, values: Any) -> str:
+    """Return the text, or with `--json` the values as JSON."""
+    return json.dumps(values, indent=2, ensure_ascii=False, default=_plain) if options.json else text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Figure):
+        return asdict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"`{type(value).__name__}` has no form in JSON.")
