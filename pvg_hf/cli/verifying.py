@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.cli.results import add_json, show
+from pvg_hf.cli.solutions import add_column, read_solutions
 from pvg_hf.cli.sources import find_verifier
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import DIGESTS
@@ -37,7 +38,7 @@ def score(words: Sequence[str]) -> int:
 
     def work() -> str:
         find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
-        rows = _read(options, ("problem", "solution"))
+        rows = read_solutions(options.file, options.column, ("problem", "solution"))
         scorer, _ = _load(options)
         rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
         if scorer.calibration is not None:
@@ -68,7 +69,7 @@ def choose(words: Sequence[str]) -> int:
 
     def work() -> str:
         find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
-        rows = _read(options, ("problem", "solution"))
+        rows = read_solutions(options.file, options.column, ("problem", "solution"))
         scorer, _ = _load(options)
         from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
@@ -97,7 +98,7 @@ def calibrate(words: Sequence[str]) -> int:
 
     def work() -> str:
         _check_writable(find_verifier(options.verifier))
-        rows = _read(options, ("problem", "solution", "correct"))
+        rows = read_solutions(options.file, options.column, ("problem", "solution", "correct"))
         scorer, folder = _load(options)
         from pvg_hf.evaluation.verifier_quality import calibrate as fit
         from pvg_hf.evaluation.verifier_quality import threshold_table
@@ -120,13 +121,7 @@ def _parser(name: str, command: Any) -> ScriptParser:
         help="folder of a verifier, a run (its last verifier, or RUN:ROUND), or the id of a verifier on the Hub",
     )
     parser.add_argument("file", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
-    parser.add_argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="name of a column in the file, e.g. problem=question",
-    )
+    add_column(parser)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="(default: %(default)s)")
     if name == "calibrate":
         add_json(parser, "the table")
@@ -148,38 +143,6 @@ def _parse(name: str, command: Any, words: Sequence[str], parser: ScriptParser |
     options = (parser or _parser(name, command)).parse_args(words)
     set_up_logging()
     return options
-
-
-def _read(options: Namespace, columns: Sequence[str]) -> "pd.DataFrame":
-    """Read the columns, and a `problem_id` and an index among a problem's solutions; `correct` becomes a boolean."""
-    names: dict[str, str] = {}
-    for text in options.column:
-        ours, is_mapped, theirs = text.partition("=")
-        if not is_mapped or ours not in (*columns, "correct", "problem_id"):
-            raise ValueError(
-                f"`--column {text}`: write OURS=THEIRS; OURS is one of {', '.join((*columns, 'problem_id'))}."
-            )
-        names[ours] = theirs
-    import pandas as pd
-
-    from pvg_hf.data.imports import read_flag, read_rows, text_of
-
-    found: list[dict[str, Any]] = []
-    for place, row in read_rows(options.file):
-        read: dict[str, Any] = {ours: text_of(place, row, names.get(ours, ours)) for ours in ("problem", "solution")}
-        correct = read_flag(place, row, "correct", names)
-        if correct is not None:
-            read["correct"] = bool(correct)
-        elif "correct" in columns:
-            raise ValueError(f"{place}: `{names.get('correct', 'correct')}` must be 0 or 1, but it is missing.")
-        read["problem_id"] = str(row.get(names.get("problem_id", "problem_id"), read["problem"]))
-        found.append(read)
-    if not found:
-        raise ValueError(f"`{options.file}` has no solution.")
-    rows = pd.DataFrame(found)
-    if "correct" in rows and rows["correct"].isna().any():
-        raise ValueError(f"`{options.file}` states for some of its solutions only whether they are correct.")
-    return rows.assign(sample_index=rows.groupby("problem_id").cumcount())
 
 
 def _load(options: Namespace) -> "tuple[VerifierScorer, Path]":

@@ -136,8 +136,15 @@ class ScriptParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         if not any(action.dest == "overrides" for action in self._actions):
             return super().parse_intermixed_args(words, namespace)
-        settings = [word for word in words if _SETTING.fullmatch(word)]
-        parsed = super().parse_intermixed_args([word for word in words if not _SETTING.fullmatch(word)], namespace)
+        # An option with one value takes the next word, whatever it looks like: `--column problem=question`.
+        takes_one = {name for action in self._actions if action.nargs is None for name in action.option_strings}
+        is_setting = [
+            _SETTING.fullmatch(word) is not None and before not in takes_one
+            for before, word in zip(["", *words], words, strict=False)
+        ]
+        settings = [word for word, is_one in zip(words, is_setting, strict=True) if is_one]
+        others = [word for word, is_one in zip(words, is_setting, strict=True) if not is_one]
+        parsed = super().parse_intermixed_args(others, namespace)
         parsed.overrides = [*parsed.overrides, *settings]
         return parsed
 

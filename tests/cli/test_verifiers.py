@@ -78,8 +78,9 @@ def test_a_runs_last_verifier_chooses_among_answers(reference, labelled, tmp_pat
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"problem": "p"}', "`solution` must be a text"),
-        ('{"problem": "p", "solution": "s"}', "`correct` must be 0 or 1"),
+        ('{"problem": "p", "solution": 4, "correct": 1}', "`solution` must be a text"),
+        ('{"problem": "p", "solution": "s", "is_correct": 1}', "`--column correct=NAME`"),
+        ('{"problem": "p", "solution": "s", "correct": null}', "`correct` must be 0 or 1"),
         ('{"problem": "p", "solution": "s", "correct": "perhaps"}', "must be true or false"),
     ],
 )
@@ -114,6 +115,23 @@ def test_a_verifier_is_trained_on_pairs_and_loads(verifier, labelled, tmp_path, 
     assert main([*words, "max_steps=1"]) == 2  # the folder is not empty
     assert main([*words[:-3], str(tmp_path / "new"), "lerning_rate=1"]) == 2
     assert "Did you mean `learning_rate`?" in capsys.readouterr().err
+
+
+def test_a_verifier_is_trained_on_labelled_solutions(verifier, labelled, tmp_path, caplog):
+    file, output = tmp_path / "train.jsonl", tmp_path / "trained"
+    rows = pd.read_json(labelled, lines=True).rename(columns={"problem": "question"})
+    rows.to_json(file, orient="records", lines=True)
+    words = ["train", "verifier", str(file), "--column", "problem=question", "--model", str(verifier)]
+    settings = ["max_steps=1", "use_cpu=true", "report_to=none"]
+    with caplog.at_level("INFO", logger="pvg_hf"):
+        assert main([*words, "--output", str(output), *settings]) == 0
+    sizes = rows.groupby("question")["correct"].agg(["sum", "size"])
+    both = sizes[(sizes["sum"] > 0) & (sizes["sum"] < sizes["size"])]
+    num_pairs = both[["sum"]].assign(other=both["size"] - both["sum"]).max(axis=1).sum()
+    assert f"{num_pairs} pairs, from {len(both)} of {len(sizes)} problems" in caplog.text
+    assert json.loads((output / "verifier_input.json").read_text())["template"] == "{{ problem }}\n{{ solution }}"
+    rows[rows["correct"] == 1].to_json(file, orient="records", lines=True)
+    assert main([*words, "--output", str(tmp_path / "other"), *settings]) == 2
 
 
 def test_rounds_are_compared_and_a_report_written(reference, capsys):
