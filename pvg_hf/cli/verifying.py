@@ -1,6 +1,7 @@
 """`pvg score`, `choose` and `calibrate`: a verifier for solutions of your own."""
 
 import json
+import logging
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from pvg_hf.scoring import VerifierScorer
 
+logger = logging.getLogger(__name__)
+
+NUM_READ = 20  # solutions whose texts the verifier's tokenizer must cover
 COMPLETENESSES = (0.5, 0.8, 0.9, 0.95, 0.98)
 FEW_PROBLEMS = 50
 
@@ -37,10 +41,7 @@ def score(words: Sequence[str]) -> int:
     options = _parse("score", score, words)
 
     def work() -> str:
-        find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
-        rows = read_solutions(options.file, options.column, ("problem", "solution"))
-        scorer, _ = _load(options)
-        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+        rows, scorer, _ = _score(options, ("problem", "solution"))
         if scorer.calibration is not None:
             threshold = scorer.threshold(options.completeness)
             rows["probability"] = rows["score"].map(scorer.calibration.probability_of)
@@ -68,12 +69,9 @@ def choose(words: Sequence[str]) -> int:
     options = _parse("choose", choose, words, parser)
 
     def work() -> str:
-        find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
-        rows = read_solutions(options.file, options.column, ("problem", "solution"))
-        scorer, _ = _load(options)
+        rows, scorer, _ = _score(options, ("problem", "solution"))
         from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
-        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
         chosen = choose_answers(rows, scorer.calibration, with_votes=not options.no_vote)
         figures = compare_rules(rows, chosen)
         if options.json and options.output is None:
@@ -98,12 +96,10 @@ def calibrate(words: Sequence[str]) -> int:
 
     def work() -> str:
         _check_writable(find_verifier(options.verifier))
-        rows = read_solutions(options.file, options.column, ("problem", "solution", "correct"))
-        scorer, folder = _load(options)
+        rows, _, folder = _score(options, ("problem", "solution", "correct"))
         from pvg_hf.evaluation.verifier_quality import calibrate as fit
         from pvg_hf.evaluation.verifier_quality import threshold_table
 
-        rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
         calibration = fit(rows, rows["correct"].to_numpy())
         for doubt in _doubts(rows):
             sys.stderr.write(f"warning: {doubt}\n")
@@ -145,20 +141,27 @@ def _parse(name: str, command: Any, words: Sequence[str], parser: ScriptParser |
     return options
 
 
-def _load(options: Namespace) -> "tuple[VerifierScorer, Path]":
-    """Load a verifier, and return it with its folder."""
-    folder = find_verifier(options.verifier)
+def _score(options: Namespace, columns: Sequence[str]) -> "tuple[pd.DataFrame, VerifierScorer, Path]":
+    """Score a user's solutions. Returns them with their `score`, the verifier, and its folder."""
+    verifier = find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
+    rows = read_solutions(options.file, options.column, columns)
     quiet_libraries()
     import torch
 
     from pvg_hf.models.sources import local_folder
+    from pvg_hf.models.vocabulary import describe_lost
     from pvg_hf.scoring import VerifierScorer
 
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
-    folder = local_folder(folder)
+    folder = local_folder(verifier)
     device = None if options.device == "auto" else options.device
-    return VerifierScorer.from_pretrained(folder, device=device), Path(folder)
+    scorer = VerifierScorer.from_pretrained(folder, device=device)
+    problems, solutions = rows["problem"].tolist(), rows["solution"].tolist()
+    lost = describe_lost(scorer.tokenizer, [*problems[:NUM_READ], *solutions[:NUM_READ]])
+    if lost is not None:
+        logger.warning("The verifier cannot read the texts: %s. Its scores say little; use one for such texts.", lost)
+    return rows.assign(score=scorer(problems, solutions)), scorer, Path(folder)
 
 
 def _write(rows: list[dict[str, Any]], options: Namespace) -> str:

@@ -102,6 +102,15 @@ def test_columns_have_the_users_names(verifier, labelled, tmp_path, capsys):
     assert "OURS=THEIRS" in capsys.readouterr().err
 
 
+def test_texts_that_the_verifier_cannot_read_are_warned_of(verifier, tmp_path, caplog, capsys):
+    file = tmp_path / "solutions.jsonl"
+    file.write_text(json.dumps({"problem": "An elephant weighs 3 t.", "solution": "Its weight: 3"}) + "\n")
+    with caplog.at_level("WARNING", logger="pvg_hf"):
+        assert main(["score", str(verifier), str(file)]) == 0
+    assert "cannot read the texts" in caplog.text
+    assert "score" in json.loads(capsys.readouterr().out)
+
+
 def test_a_verifier_is_trained_on_pairs_and_loads(verifier, labelled, tmp_path, capsys):
     rows = pd.read_json(labelled, lines=True)
     sides = {side: rows[rows["correct"] == side].groupby("problem")["solution"].first() for side in (True, False)}
