@@ -25,7 +25,7 @@ def wheel(repository, tmp_path_factory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repository / name, source)
-    for name in ("pvg_hf", "recipes", "tests", "tools", "experiments"):
+    for name in ("pvg_hf", "recipes", "space_app", "docs/reference", "tests", "tools", "experiments"):
         shutil.copytree(repository / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "figures"))
     _run("-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", built, source)
     (found,) = built.glob("*.whl")
@@ -55,8 +55,9 @@ def _run(*arguments: str | Path, python: str | Path = sys.executable, cwd: Path 
 def test_all_files_of_the_package_and_no_others_are_in_the_wheel(wheel, repository):
     with ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = {"pvg_hf": repository / "pvg_hf", "pvg_hf/recipes": repository / "recipes"}
-    assert names == {
+    files = {"pvg_hf": repository / "pvg_hf"}
+    files |= {f"pvg_hf/{name}": repository / name for name in ("recipes", "space_app")}
+    assert names == {"pvg_hf/glossary/glossary.md"} | {
         f"{place}/{path.relative_to(root).as_posix()}"
         for place, root in files.items()
         for path in root.rglob("*")
@@ -76,6 +77,15 @@ def test_the_command_finds_the_recipes_of_the_package(python, tmp_path):
     assert "bootstrap" in _run("plan", "quickstart", "device=cpu", python=pvg, cwd=tmp_path)
     assert _run("recipes", "copy", "quickstart", python=pvg, cwd=tmp_path) == "quickstart.yaml\n"
     assert _run("new", "task", python=pvg, cwd=tmp_path) == "my_task.py\n"
+
+
+def test_a_space_is_made_from_the_wheel(python, tmp_path):
+    found = _run("space", "ana/quickstart", "--output", "space", python=python.with_name("pvg"), cwd=tmp_path)
+    assert found == "space\n"
+    assert {path.name for path in (tmp_path / "space").iterdir()} == {
+        *("README.md", "app.py", "pvg_hf", "requirements.txt", "space.json")
+    }
+    assert (tmp_path / "space" / "pvg_hf" / "glossary" / "glossary.md").is_file()
 
 
 def test_the_study_says_what_it_does(python, tmp_path):

@@ -1,6 +1,6 @@
 """
 Write the generated parts of the documentation: the key references and the catalogue of figures in docs/, and
-docs/recipe.schema.json.
+docs/recipe.schema.json; and the requirements of a Space, space_app/requirements.txt.
 
     python -m tools.write_reference
     python -m tools.write_reference --check    # changes nothing; exit status 1 if a file is out of date
@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from pvg_hf.evaluation.catalogue import CATALOGUE
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 
 REPOSITORY = Path(__file__).parent.parent
+# PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use.
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"
 END = "<!-- end of the key reference -->"
 CATALOGUE_BEGIN = "<!-- begin of the catalogue; `make reference` writes it from pvg_hf/evaluation/catalogue.py -->"
@@ -104,7 +107,22 @@ def reference_files(repository: Path) -> dict[Path, str]:
             evaluation.read_text(encoding="utf-8"), catalogue_markdown(), begin=CATALOGUE_BEGIN, end=CATALOGUE_END
         ),
         docs / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
+        repository / "space_app" / "requirements.txt": space_requirements(repository),
     }
+
+
+def space_requirements(repository: Path) -> str:
+    """Tested versions of what the package and the app require. Torch is the CPU build; the Space itself provides gradio."""
+    setup = ConfigParser()
+    setup.read(repository / "setup.cfg", encoding="utf-8")
+    ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
+    pins = dict(
+        line.split("==") for line in (repository / "constraints.txt").read_text("utf-8").splitlines() if "==" in line
+    )
+    tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
+    names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
+    pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
+    return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])
 
 
 def catalogue_markdown() -> str:

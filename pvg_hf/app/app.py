@@ -27,6 +27,7 @@ from pvg_hf.app.score_page import build_score_page
 from pvg_hf.app.solutions_page import build_solutions_page
 from pvg_hf.app.theme import make_theme
 from pvg_hf.app.verifiers_page import build_verifiers_page
+from pvg_hf.core.shipped import shipped_folder
 
 
 def serve_run(source: str, port: int | None) -> None:
@@ -88,9 +89,8 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
 
 def build_glossary_page(app: gr.Blocks) -> None:
     """Build the page "Glossary". It must be called within the context of `app`. Links to other pages of the docs become text."""
-    in_a_space = FOLDER / "glossary.md"  # `build_space` copies it
-    file = in_a_space if in_a_space.exists() else FOLDER.parents[1] / "docs" / "reference" / "glossary.md"
-    text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
+    text = (shipped_folder("glossary") / "glossary.md").read_text(encoding="utf-8")
+    text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     gr.Markdown(text, elem_id="glossary")
 
 

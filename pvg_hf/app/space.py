@@ -1,20 +1,19 @@
 """Publishes the app as a Space: writes its files into one folder, uploads them, and updates them after each round."""
 
 import logging
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from configparser import ConfigParser
 from pathlib import Path
 
 from huggingface_hub import HfApi
 
-import pvg_hf
 from pvg_hf.app.index import pool_files
 from pvg_hf.config.trust import write_origin
+from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DIGESTS, check_file
+from pvg_hf.core.shipped import PACKAGE, shipped_folder
 from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.game.publish import run_on_main_process
 from pvg_hf.hub.layout import RunRepos
@@ -28,44 +27,26 @@ from pvg_hf.run.phase_record import seal_phase
 
 logger = logging.getLogger(__name__)
 
-# PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use.
-CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
-
 # File types that the app reads. Formats based on pickle are left out, because they can run code.
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
 
 APP = "pvg_hf.app"
-
-_ENTRY = '''"""Starts the app on the run of this Space."""
-
-import sys
-
-from {app}.__main__ import main
-
-sys.exit(main({arguments!r}))
-'''
 
 
 def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *, app: str = APP) -> Path:
     """
     Write the files of a Space into a folder.
 
-    They are `app.py`, `README.md` with the front matter, `requirements.txt` with the tested versions, copies of the app and
-    the package, and the files of a local run that the app reads. A published run is downloaded when the Space starts.
+    They are those of `space_app/`, `space.json` with the run and the options, a copy of the package, and the files of a local run
+    that the app reads. A published run is downloaded when the Space starts.
 
     Args:
         output: An empty or new folder, which is also returned.
         options: Further arguments of the app.
         app: Package of the app; another one is `pvg_hf.experimental.study`.
 
-    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
-    pvg_hf is not installed from a clone of the repository.
+    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, or its recipe cannot be read.
     """
-    clone = Path(pvg_hf.__file__).parents[1]
-    if not (clone / "space_app" / "README.md").is_file():
-        raise ValueError(
-            f"{clone} is not a clone of the repository: it has no space_app/. Clone it, and install from there."
-        )
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty. Name an empty or a new folder.")
     folder, place = find_local_run(run), str(run)
@@ -75,11 +56,13 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
         _copy_run(folder, output / place)
         # The Space's visitors did not play the run themselves.
         write_origin(output / place, folder.root.resolve().name)
-    shutil.copytree(clone / "pvg_hf", output / "pvg_hf", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    shutil.copyfile(clone / "space_app" / "README.md", output / "README.md")
-    shutil.copyfile(clone / "docs" / "reference" / "glossary.md", output / "pvg_hf" / "app" / "glossary.md")
-    (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
-    (output / "app.py").write_text(_ENTRY.format(app=app, arguments=[place, *options]), encoding="utf-8")
+    caches = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(shipped_folder("space_app"), output, ignore=caches, dirs_exist_ok=True)
+    shutil.copytree(PACKAGE, output / "pvg_hf", ignore=caches)
+    glossary = output / "pvg_hf" / "glossary" / "glossary.md"
+    glossary.parent.mkdir(exist_ok=True)
+    shutil.copyfile(shipped_folder("glossary") / glossary.name, glossary)
+    write_json(output / "space.json", {"app": app, "arguments": [place, *options]})
     return output
 
 
@@ -178,20 +161,6 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
     copied = RunFolder(target)
     for place in (*copied.phase_folders(), *judgement_folders(copied)):
         seal_phase(place)
-
-
-def _requirements(clone: Path) -> str:
-    """Pinned requirements of the package and the app. Torch is the CPU build; the Space itself provides gradio."""
-    setup = ConfigParser()
-    setup.read(clone / "setup.cfg", encoding="utf-8")
-    ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
-    pins = dict(
-        line.split("==") for line in (clone / "constraints.txt").read_text("utf-8").splitlines() if "==" in line
-    )
-    tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
-    names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
-    pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
-    return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])
 
 
 class SpaceCallback(GameCallback):

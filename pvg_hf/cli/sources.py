@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import pvg_hf
 from pvg_hf.core.extensions import suggest
+from pvg_hf.core.shipped import shipped_folder
 from pvg_hf.hub.locate import is_published_name
 from pvg_hf.run.layout import RunFolder
 
@@ -13,10 +13,7 @@ RUNS = Path("runs")  # where games are played by default
 
 def packaged_recipes() -> dict[str, Path]:
     """Recipes that come with the package, by name, such as `quickstart` and `noise/checker`."""
-    package = Path(pvg_hf.__file__).parent
-    # In a clone they lie beside the package, in an installed one within it.
-    places = [package / "recipes", package.parent / "recipes"]
-    root = next((place for place in places if place.is_dir()), places[0])
+    root = shipped_folder("recipes")
     files = sorted(root.rglob("*.yaml"))
     return {
         file.relative_to(root).with_suffix("").as_posix(): file for file in files if file.parent.name != "accelerate"

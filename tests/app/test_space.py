@@ -1,5 +1,6 @@
 """The app as a Space: a folder that starts on its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -68,12 +69,11 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
     files = [path for path in space.rglob("*") if path.is_file()]
     assert {path.name for path in space.iterdir()} == {
         "README.md",
-        "app.py",
-        "requirements.txt",
+        *("app.py", "requirements.txt", "space.json"),
         "pvg_hf",
         "runs",
     }
-    assert (space / "pvg_hf" / "app" / "glossary.md").exists()
+    assert (space / "pvg_hf" / "glossary" / "glossary.md").exists()
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
@@ -86,6 +86,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
         ".yaml",
         ".parquet",
         ".safetensors",
+        ".jinja",
     }
     assert not [path for path in files if "__pycache__" in path.parts or path.name == "events.jsonl"]
     assert (run / "verifier" / "round-001" / "model.safetensors").exists()
@@ -110,12 +111,12 @@ runpy.run_path("app.py")
 
 def test_the_command_writes_the_folder(run_copy, tmp_path):
     assert main(["space", str(run_copy), "--output", str(tmp_path / "space")]) == 0
-    assert "main(['runs/small'])" in (tmp_path / "space" / "app.py").read_text()
+    assert json.loads((tmp_path / "space" / "space.json").read_text())["arguments"] == ["runs/small"]
 
 
 def test_a_published_run_is_named(tmp_path):
     space = build_space("org/run", tmp_path / "space")
-    assert "main(['org/run'])" in (space / "app.py").read_text()
+    assert json.loads((space / "space.json").read_text()) == {"app": "pvg_hf.app", "arguments": ["org/run"]}
     assert not (space / "runs").exists()
 
 

@@ -19,7 +19,13 @@ from tools.write_reference import (
 
 def test_generated_files_are_up_to_date(repository):
     files = reference_files(repository)
-    assert [path.name for path in files] == ["recipes.md", "message-game.md", "figures.md", "recipe.schema.json"]
+    assert [path.name for path in files] == [
+        "recipes.md",
+        "message-game.md",
+        "figures.md",
+        "recipe.schema.json",
+        "requirements.txt",
+    ]
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make reference`"
 
