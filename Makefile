@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RUN ?= runs/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo app test test-all test-nightly quality style benchmarks reference
+.PHONY: help install demo app test test-all test-nightly quality style benchmarks docs reference
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -19,7 +19,7 @@ install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 $(BIN)/.installed: setup.py setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,track,quant]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,docs,track,quant]'
 	@touch $@
 
 demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
@@ -50,6 +50,9 @@ quality: install  ## Lint, formatting, types of the core, and what the documenta
 style: install  ## Lint and formatting, mended where they can be
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install  ## Build the site of the documentation, build/site/index.html; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
 
 reference: install  ## Write the generated part of docs/reference/recipes.md and the JSON Schema
 	$(BIN)/python -m tools.write_reference
