@@ -91,6 +91,7 @@ def _train_verifier(options: Namespace, settings: Mapping[str, str]) -> str:
 
 def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str) -> str:
     from datasets import Dataset
+    from transformers import AutoTokenizer
 
     from pvg_hf.core.roles import GAME_ROLES
     from pvg_hf.models.sources import local_folder
@@ -101,9 +102,10 @@ def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str
 
     task = load_task(options.data)
     prompts = PromptBuilder(task)
+    build = prompts.messages if AutoTokenizer.from_pretrained(options.model).chat_template else prompts.text
     args = _make_config(ProverGRPOConfig, options, settings)
     rows = [
-        {**row, "role": role.value, "prompt": prompts.messages(row, role)}
+        {**row, "role": role.value, "prompt": build(row, role)}
         for row in task.problems("train") or ()
         for role in GAME_ROLES
     ]
