@@ -185,28 +185,29 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
         gc.freeze()  # else the interpreter looks through all objects of the libraries before it ends, which takes seconds
         return INTERRUPTED
     if PartialState().is_main_process:
-        report = folder.report
-        logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
-        if not unfinished(recipe):
+        if unfinished(recipe):
+            report = folder.report
+            logger.info("Report: %s", report if report.exists() else f"none; the run is in {folder.root}")
+        else:
             print_result(_describe_end(folder))
     return 0
 
 
 def _describe_end(folder: RunFolder) -> str:
-    """What a finished game has found, in three sentences, and what to type next."""
-    from pvg_hf.report.statements import write_verdict
+    """What a finished game has found, where its report is, and what to type next."""
+    from pvg_hf.report.statements import summarise
     from pvg_hf.run.read import load_run
 
     run = load_run(folder.root, solution_columns=())
-    found = write_verdict(run)
-    chosen = [
-        found[0],
-        *(next((one for one in found if one.subject == role), None) for role in ("Helpful prover", "Sneaky prover")),
-    ]
-    lines = [f"{one.subject}: {one.text}" for one in chosen if one is not None]
     more = play_command(folder.root, f"num_rounds={run.recipe.num_rounds + 1}")
+    report = [f"Report, with intervals: {folder.report}"] if folder.report.exists() else []
     return "\n".join(
-        [*lines, f"Look at the solutions: {pvg_command('show', folder.root)}", f"Play another round: {more}"]
+        [
+            *summarise(run.evaluated),
+            *report,
+            f"Look at the solutions: {pvg_command('show', folder.root)}",
+            f"Play another round: {more}",
+        ]
     )
 
 

@@ -1,7 +1,9 @@
 """The report's summary: the findings of a run as sentences."""
 
 from collections import Counter
+from collections.abc import Sequence
 
+from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.verifier_verdict import (
     Statement,
@@ -12,6 +14,7 @@ from pvg_hf.evaluation.verifier_verdict import (
     read_change,
     verifier_statements,
 )
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.report.tables import count_noun
 from pvg_hf.run.layout import EXPECTED_ALERTS
 from pvg_hf.run.read import RoundData, RunData
@@ -36,6 +39,58 @@ def _steps_so_far(run: RunData, event: dict) -> str:
     if event["phase"] != "prover" or not steps:
         return ""
     return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"
+
+
+def summarise(rounds: Sequence[RoundData]) -> list[str]:
+    """
+    Sentences about the last round for somebody who sees a game for the first time: helpful prover, sneaky prover, verifier.
+
+    `rounds` are evaluated ones, in order. A sentence whose figures are unknown is left out.
+    """
+    last, first = rounds[-1], rounds[0]
+    verifier = round_name(last.round_index)
+    accepted, of_base = last.figure(OWN_ACCEPTED), last.figure(f"pools/accepted/{verifier}/{round_name(BASE_ROUND)}")
+    now, then = last.figure(f"pools/accepted/{verifier}/{round_name(first.round_index)}"), first.figure(OWN_ACCEPTED)
+    learned = ""
+    if first is not last and None not in (now.value, then.value):
+        learned = (
+            f"; it accepts {_whole_percent(now)} of the mistakes of prover {first.round_index}, of which verifier "
+            f"{first.round_index} accepted {_whole_percent(then)}"
+        )
+    sentences = [
+        (
+            ("accuracy/helpful", "base_accuracy/helpful"),
+            "Of the helpful prover's solutions to test problems, {} are correct; before the game, {} were.",
+        ),
+        (
+            ("valid_sneaky", "base_valid_sneaky"),
+            "Of the sneaky prover's solutions, {} are wrong, before the game {}"
+            + _accepted_words(last.round_index, accepted, of_base),
+        ),
+        (
+            ("verifier_pair_accuracy",),
+            f"On held-out problems, verifier {last.round_index} prefers the correct solution in {{}} of the pairs{learned}.",
+        ),
+    ]
+    found = [(text, [last.figure(key) for key in keys]) for keys, text in sentences]
+    return [
+        text.format(*map(_whole_percent, figures))
+        for text, figures in found
+        if all(figure.value is not None for figure in figures)
+    ]
+
+
+def _accepted_words(verifier: int, accepted: Figure, of_base: Figure) -> str:
+    if None in (accepted.value, of_base.value):
+        return "."
+    return (
+        f"; verifier {verifier} accepts {_whole_percent(accepted)} of them, and {_whole_percent(of_base)} of those from before "
+        "(where it accepts 95 % of the correct helpful ones)."
+    )
+
+
+def _whole_percent(figure: Figure) -> str:
+    return f"{figure.known:.0%}".replace("%", " %")
 
 
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."

@@ -5,8 +5,11 @@ import shutil
 
 import pandas as pd
 import pytest
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
 from pvg_hf.cli.main import main
+from pvg_hf.models import resolve_model
 from pvg_hf.scoring import VerifierScorer
 
 
@@ -143,6 +146,21 @@ def test_a_verifier_is_trained_on_labelled_solutions(verifier, labelled, tmp_pat
     assert main([*words, "--output", str(tmp_path / "other"), *settings]) == 2
 
 
+@pytest.mark.game
+def test_a_prover_is_trained_on_a_task_and_loads(arithmetic_run, tmp_path, capsys):
+    output, packaged = tmp_path / "prover", resolve_model("arithmetic", "prover")
+    words = ["train", "prover", "arithmetic", "--model", packaged, "--output", str(output), "--lora"]
+    sizes = ["per_device_train_batch_size=8", "num_generations=4", "max_completion_length=24"]
+    settings = [*sizes, "max_steps=1", "learning_rate=1e-3", "use_cpu=true", "report_to=none"]
+    with pytest.raises(SystemExit):
+        main([*words, *settings])
+    assert "needs a --verifier" in capsys.readouterr().err
+    assert main([*words, *settings, "--verifier", f"{arithmetic_run}:0"]) == 0
+    assert capsys.readouterr().out.strip().endswith(str(output))
+    trained = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(packaged), output)
+    assert any(weight.abs().sum() > 0 for name, weight in trained.named_parameters() if "lora_B" in name)
+
+
 def test_rounds_are_compared_and_a_report_written(reference, capsys):
     assert main(["compare", f"{reference.root}:0", f"{reference.root}:1"]) == 0
     assert "helpful accuracy" in capsys.readouterr().out
@@ -159,7 +177,8 @@ def test_a_finished_game_ends_with_what_it_found_and_the_next_commands(reference
     shutil.copytree(reference.root, folder)
     assert main(["play", str(folder), f"output_dir={tmp_path}"]) == 0
     told = capsys.readouterr().out
-    assert "Helpful prover: correct on " in told
+    assert told.startswith("Of the helpful prover's solutions to test problems, ")
+    assert f"Report, with intervals: {folder / 'report.html'}" in told
     assert told.splitlines()[-2] == f"Look at the solutions: pvg show {folder}"
     assert told.splitlines()[-1].endswith("num_rounds=3")
 
