@@ -205,7 +205,9 @@ def check_lists() -> Iterator[str]:
     papers = {code for path in pages for code in SOURCE.findall(read(path))}
     glossary = read(ROOT / "docs" / "reference" / "glossary.md")
     yield from (f"glossary.md lacks {code}" for code in sorted(papers) if f"| **{code}** |" not in glossary)
-    blocks = [text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "explanation" / "how-a-game-works.md"))]
+    blocks = [
+        text for language, text in CODE_BLOCK.findall(read(ROOT / "docs" / "explanation" / "how-a-game-works.md"))
+    ]
     if not any(read(ROOT / "examples" / "one_round.py").endswith(text) for text in blocks):
         yield "how-a-game-works.md does not show the end of examples/one_round.py"
 
@@ -224,7 +226,7 @@ def check_yaml() -> Iterator[str]:
     """Workflows, templates and other YAML of the repository can be read."""
     for path in sorted(path for pattern in ("*.y*ml", ".github/**/*.y*ml") for path in ROOT.glob(pattern)):
         try:
-            yaml.safe_load(read(path))
+            yaml.compose(read(path))  # tags of other programs need not be known
         except yaml.YAMLError as err:
             yield f"{path.relative_to(ROOT)}: {err}"
 

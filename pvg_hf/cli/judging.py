@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvg_hf.cli.results import add_json, show
+from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.sources import find_local_folder, find_recipe
 from pvg_hf.config import load_recipe
 from pvg_hf.config.load import read_yaml
@@ -76,7 +76,7 @@ def evaluate(words: Sequence[str]) -> int:
             {"evaluation": one.name, "round": one.round_index, "settings": one.settings, "figures": one.figures}
             for one in results
         ]
-        return show(options, show_results(results), figures)
+        return as_asked(options, show_results(results), figures)
 
     return run_command(work)
 
@@ -102,7 +102,7 @@ def attack(words: Sequence[str]) -> int:
 
         folder = attack_verifier(recipe, num_workers=options.workers, executor=_executor_of(options))
         summary = (folder / SUMMARY).read_text(encoding="utf-8")
-        return show(options, f"{summary}\n{folder}", read_json(folder / FIGURES_FILE))
+        return as_asked(options, f"{summary}\n{folder}", read_json(folder / FIGURES_FILE))
 
     return run_command(work)
 
@@ -162,7 +162,7 @@ def _sweep_messages(path: Path, options: Namespace) -> str:
 
 
 def _show_sweep(options: Namespace, folder: "JobFolder", figures: Any) -> str:
-    return show(options, f"{folder.summary.read_text(encoding='utf-8')}\n{folder.root}", figures)
+    return as_asked(options, f"{folder.summary.read_text(encoding='utf-8')}\n{folder.root}", figures)
 
 
 def _worker_parser(name: str, command: Callable[[Sequence[str]], int]) -> ScriptParser:

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pvg_hf.cli.results import add_json
-from pvg_hf.cli.results import show as show_result
+from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.sources import find_local_folder, find_run
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.game.cli import report_error, run_command
@@ -100,7 +99,7 @@ def compare(words: Sequence[str]) -> int:
         changed = differences(*(asdict(run.recipe) for run in runs))
         lines += [f"{key}: {ours}  |  {theirs}" for key, (ours, theirs) in changed.items()]
         figures = {one.name: {key: vars(one)[key] for key in _SIDES} for one in compared}
-        return show_result(options, "\n".join(lines), figures)
+        return as_asked(options, "\n".join(lines), figures)
 
     set_up_logging()
     return run_command(work)

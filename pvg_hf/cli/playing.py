@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pvg_hf.check.graphics_cards import find_card
-from pvg_hf.cli.results import add_json, show
+from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import read_yaml
@@ -149,7 +149,7 @@ def _plan(recipe: Recipe, options: Namespace) -> int:
     from pvg_hf.check.plan import plan_game
 
     planned = plan_game(recipe, card)
-    return _print(show(options, planned.describe(), planned.figures()))
+    return _print(as_asked(options, planned.describe(), planned.figures()))
 
 
 def _pilot(recipe: Recipe, options: Namespace) -> int:
@@ -158,7 +158,9 @@ def _pilot(recipe: Recipe, options: Namespace) -> int:
 
 
 def _status(recipe: Recipe, options: Namespace) -> int:
-    return _print(show(options, describe_status(recipe, script_line(without=["--status"])), status_figures(recipe)))
+    return _print(
+        as_asked(options, describe_status(recipe, script_line(without=["--status"])), status_figures(recipe))
+    )
 
 
 def _print(text: str) -> int:
@@ -224,7 +226,7 @@ def _run_pilot(recipe: Recipe, options: Namespace) -> int:
         gc.freeze()  # as in `run_game`
         return INTERRUPTED
     pilot = Pilot(recipe, folder.read_pilot()["rows"])
-    _print(show(options, pilot.describe(), pilot.figures()))
+    _print(as_asked(options, pilot.describe(), pilot.figures()))
     pilot.check()
     return 0
 

@@ -13,7 +13,7 @@ def add_json(parser: ArgumentParser, what: str = "the figures") -> None:
     parser.add_argument("--json", action="store_true", help=f"print {what} as JSON")
 
 
-def show(options: Namespace, text: str, values: Any) -> str:
+def as_asked(options: Namespace, text: str, values: Any) -> str:
     """Return the text, or with `--json` the values as JSON."""
     return json.dumps(values, indent=2, ensure_ascii=False, default=_plain) if options.json else text
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvg_hf.cli.results import add_json, show
+from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.solutions import add_column, read_solutions
 from pvg_hf.cli.sources import find_verifier
 from pvg_hf.core.files import write_text
@@ -75,9 +75,9 @@ def choose(words: Sequence[str]) -> int:
         chosen = choose_answers(rows, scorer.calibration, with_votes=not options.no_vote)
         figures = compare_rules(rows, chosen)
         if options.json and options.output is None:
-            return show(options, "", figures)
+            return as_asked(options, "", figures)
         sys.stderr.write(describe_rules(figures) + "\n")
-        return show(options, _write(chosen, options), figures)
+        return as_asked(options, _write(chosen, options), figures)
 
     return run_command(work)
 
@@ -105,7 +105,9 @@ def calibrate(words: Sequence[str]) -> int:
             sys.stderr.write(f"warning: {doubt}\n")
         table = threshold_table(rows, COMPLETENESSES)
         calibration.save(folder)
-        return show(options, f"{table.to_string(index=False)}\n{folder}", json.loads(table.to_json(orient="records")))
+        return as_asked(
+            options, f"{table.to_string(index=False)}\n{folder}", json.loads(table.to_json(orient="records"))
+        )
 
     return run_command(work)
 
