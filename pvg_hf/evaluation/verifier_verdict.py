@@ -49,13 +49,11 @@ def verifier_statements(rounds: Sequence[RoundData]) -> list[Statement]:
     """State the last verifier's value: on its own prover, where it fell, and compared with earlier rounds."""
     if not rounds:
         return []
-    earlier = [
-        rounds[index].round_index for index in dict.fromkeys((len(rounds) - 2, 0)) if 0 <= index < len(rounds) - 1
-    ]
+    earlier = [data.round_index for data in _compared_rounds(rounds)]
     compared = [
         statement for index in earlier for statement in compare_verifiers(rounds, rounds[-1].round_index, index)
     ]
-    return [_own_prover_statement(rounds, earlier), *_fall_statements(rounds, earlier), *compared]
+    return [_own_prover_statement(rounds, earlier), *_fall_statements(rounds), *compared]
 
 
 def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -> Statement:
@@ -85,17 +83,31 @@ def _beats_chance(figure: Figure, chance: float, *, sign: int = 1) -> tuple[str,
     return "bad", "clearly worse than chance" if high < 0 else "not clearly better than chance"
 
 
-def _fall_statements(rounds: Sequence[RoundData], earlier: Sequence[int]) -> list[Statement]:
-    last, before = rounds[-1], [data for index in earlier for data in rounds if data.round_index == index]
-    falls = []
-    for key in FALLS:
-        now = last.figure(key)
-        fallen = [data for data in before if (difference_of_ends(now, data.figure(key)).high or 0) < 0]
-        if fallen:
-            was = f"{percent(fallen[0].figure(key))} in round {fallen[0].round_index}"
-            falls.append(f"{heading_of(key)}, fell to {percent(now)}, from {was}")
+def _fall_statements(rounds: Sequence[RoundData]) -> list[Statement]:
+    last = rounds[-1]
+    falls = [
+        f"{heading_of(key)}, fell to {percent(last.figure(key))}, from {percent(before.figure(key))} in round {before.round_index}"
+        for key, before in find_falls(rounds).items()
+    ]
     text = f"{'; '.join(falls)} (the intervals do not overlap)."
     return [Statement("bad", f"Verifier {last.round_index} got worse", text)] if falls else []
+
+
+def find_falls(rounds: Sequence[RoundData]) -> dict[str, RoundData]:
+    """Figures of the last verifier that fell clearly, each with the round that it fell from: the one before, or else the first."""
+    last = rounds[-1]
+    falls = {}
+    for key in FALLS:
+        for before in _compared_rounds(rounds):
+            if (difference_of_ends(last.figure(key), before.figure(key)).high or 0) < 0:
+                falls.setdefault(key, before)
+    return falls
+
+
+def _compared_rounds(rounds: Sequence[RoundData]) -> list[RoundData]:
+    """The round before the last one, and the first, as far as there are any."""
+    places = dict.fromkeys((len(rounds) - 2, 0))
+    return [rounds[place] for place in places if 0 <= place < len(rounds) - 1]
 
 
 def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> list[Statement]:

@@ -88,11 +88,25 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     damage = find_damage(recipe, folder)
     phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
     lines = [*_header(folder, phases, with_report=recipe.logging.report), "", *_table(phases), *_time_table(phases)]
+    lines += _headline(folder, recipe.num_rounds)
     for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrap(_describe_alert(alert))]
     for problem in (*_recipe_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
         lines += ["", *_wrap(f"Problem: {problem}")]
     return "\n".join([*lines, "", *_next_note(recipe, phases, find_holder(folder.root), command)])
+
+
+def _headline(folder: RunFolder, num_rounds: int) -> list[str]:
+    """The report's first sentence, once a round has been evaluated."""
+    if not any(folder.evaluation(index).exists() for index in range(num_rounds)):
+        return []
+    # Imported late: pandas takes half a second.
+    from pvg_hf.report.headline import write_headline
+    from pvg_hf.run.read import load_figures
+
+    rounds = load_figures(folder, range(num_rounds))
+    headline = write_headline(rounds)
+    return ["", *_wrap(f"{headline.subject}: {headline.text}")] if rounds else []
 
 
 def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | None = None) -> PhaseStatus:

@@ -19,6 +19,7 @@ from pvg_hf.core.versions import show_versions
 from pvg_hf.data.schema import OUTCOME_WORDS
 from pvg_hf.report.escaping import show_preformatted, show_text
 from pvg_hf.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples, sample_evaluations
+from pvg_hf.report.headline import write_headline, write_tiles
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.report.plots import PLOTS
 from pvg_hf.report.plots.style import Plot
@@ -73,6 +74,8 @@ def render_page(run: RunData, images: dict[str, Image], further_images: dict[str
         rewards=describe_rewards(run.recipe),
         command=_command(run),
         count_noun=count_noun,
+        headline=write_headline(run.evaluated),
+        tiles=write_tiles(run.evaluated),
         verdict=write_verdict(run),
         tables={**{name: make(run) for name, make in TABLES.items()}, "pilot": pilot_table(pilot)},
         pools=pools_tables(run),

@@ -54,8 +54,8 @@ def summarise(rounds: Sequence[RoundData]) -> list[str]:
     learned = ""
     if first is not last and None not in (now.value, then.value):
         learned = (
-            f"; it accepts {_whole_percent(now)} of the mistakes of prover {first.round_index}, of which verifier "
-            f"{first.round_index} accepted {_whole_percent(then)}"
+            f"; it accepts {whole_percent(now)} of the mistakes of prover {first.round_index}, of which verifier "
+            f"{first.round_index} accepted {whole_percent(then)}"
         )
     sentences = [
         (
@@ -74,7 +74,7 @@ def summarise(rounds: Sequence[RoundData]) -> list[str]:
     ]
     found = [(text, [last.figure(key) for key in keys]) for keys, text in sentences]
     return [
-        text.format(*map(_whole_percent, figures))
+        text.format(*map(whole_percent, figures))
         for text, figures in found
         if all(figure.value is not None for figure in figures)
     ]
@@ -84,12 +84,13 @@ def _accepted_words(verifier: int, accepted: Figure, of_base: Figure) -> str:
     if None in (accepted.value, of_base.value):
         return "."
     return (
-        f"; verifier {verifier} accepts {_whole_percent(accepted)} of them, and {_whole_percent(of_base)} of those from before "
+        f"; verifier {verifier} accepts {whole_percent(accepted)} of them, and {whole_percent(of_base)} of those from before "
         "(where it accepts 95 % of the correct helpful ones)."
     )
 
 
-def _whole_percent(figure: Figure) -> str:
+def whole_percent(figure: Figure) -> str:
+    """Format a known rate without decimals, e.g. `78 %`."""
     return f"{figure.known:.0%}".replace("%", " %")
 
 
@@ -103,8 +104,8 @@ def write_verdict(run: RunData) -> list[Statement]:
     last = run.evaluated[-1]
     return [
         *verifier_statements(run.evaluated),
-        *_helpful_statements(last),
-        *_implicit_statements(last),
+        *helpful_statements(last),
+        *implicit_statements(last),
         _sneaky_statement(last),
         *_parity_statements(run),
         *_answer_statements(run),
@@ -115,7 +116,7 @@ def write_verdict(run: RunData) -> list[Statement]:
     ]
 
 
-def _helpful_statements(last: RoundData) -> list[Statement]:
+def helpful_statements(last: RoundData) -> list[Statement]:
     """The last helpful prover, and the checkpoint that is kept: the product of a game, at its best while it was still honest."""
     of_prover = f" after round {last.round_index}; the base prover in that role on {percent(last.figure('base_accuracy/helpful'))}"
     players = {"Helpful prover": ("helpful", of_prover), "Kept helpful checkpoint": ("best_helpful", "")}
@@ -132,7 +133,8 @@ def _helpful_statements(last: RoundData) -> list[Statement]:
     return found
 
 
-def _implicit_statements(last: RoundData) -> list[Statement]:
+def implicit_statements(last: RoundData) -> list[Statement]:
+    """What helpful solutions leave to the reader, if the task's checker knows it."""
     # A task whose checker knows it: a form of legibility that needs no judge.
     base, now = last.figure("base_implicit_share/helpful"), last.figure("implicit_share/helpful")
     if base.value is None or now.value is None:

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
@@ -201,6 +202,19 @@ def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):
     assert "All phases are finished." in text
     assert "Problem" not in text
     assert text.endswith(f"  {COMMAND} num_rounds=3")
+
+
+def test_the_first_sentence_of_the_report_is_repeated(recipe, folder):
+    figures = {
+        "round/accuracy/helpful": Figure(0.86, 0.83, 0.89, 400),
+        "round/base_accuracy/helpful": Figure(0.47, 0.44, 0.5, 400),
+    }
+    folder.evaluation(0).mkdir(parents=True)
+    write_json(folder.evaluation(0) / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
+    assert (
+        "Not clear: verifier 0 has too few solutions of its own prover to be judged; 86 % of the helpful prover's solutions are correct, "
+        "47 % before the game."
+    ) in " ".join(describe_status(recipe, SCRIPT_LINE).split())
 
 
 @pytest.mark.parametrize("is_finished", [False, True])

@@ -61,6 +61,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
     _, page = finished
     assert page.texts["h2"] == [
         "Does a later verifier accept fewer mistakes?",
+        "A mistake beside a correct solution",
         "The rounds in numbers",
         "Results round by round",
         "How each prover phase went",
@@ -84,7 +85,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "Alerts",
         "How to reproduce this run",
     ]
-    assert "What happened" in page.texts["strong"]
+    assert "Not as hoped:" in page.texts["strong"]
     assert "Finished: 3 rounds" in page.text
     assert "round 1, mint: mint of 1" in page.text
     assert "7% of the sneaky solutions" in page.text

@@ -1,0 +1,104 @@
+"""The top of the report: one sentence and three figures that say whether the game worked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.catalogue import heading_of
+from pvg_hf.evaluation.verifier_verdict import TAGS, Statement, find_falls, verifier_statements
+from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
+from pvg_hf.report.statements import helpful_statements, implicit_statements, whole_percent
+from pvg_hf.run.read import RoundData
+
+
+def write_headline(rounds: Sequence[RoundData]) -> Statement:
+    """
+    What the game has come to, in one sentence: the last verifier, against its own prover first, and the helpful prover.
+
+    It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear. `rounds` are evaluated
+    ones, in order.
+    """
+    if not rounds:
+        return Statement("plain", "No verdict yet", "no round has been evaluated.")
+    last = rounds[-1]
+    statements = [*verifier_statements(rounds), helpful_statements(last)[0]]
+    marks = {one.mark for one in statements}
+    mark = next((mark for mark in ("bad", "open") if mark in marks), "good")
+    bad = [one.subject for one in statements if one.mark == "bad"]
+    found = [f"verifier {last.round_index} {_own_prover_words(last)}"]
+    if falls := find_falls(rounds):
+        found.append(f"it got worse ({'; '.join(map(heading_of, falls))})")
+    if any(" against verifier " in subject for subject in bad):
+        found.append("it accepts clearly more of an earlier prover's mistakes than an earlier verifier")
+    right, base = last.figure("accuracy/helpful"), last.figure("base_accuracy/helpful")
+    if None not in (right.value, base.value):
+        found.append(
+            f"{whole_percent(right)} of the helpful prover's solutions are correct, {whole_percent(base)} before the game"
+        )
+    return Statement(mark, TAGS[mark].capitalize(), f"{'; '.join(found)}.")
+
+
+def _own_prover_words(last: RoundData) -> str:
+    pairs, accepted = last.figure("test_pair_accuracy"), last.figure(OWN_ACCEPTED)
+    if None in (pairs.value, accepted.value):
+        return "has too few solutions of its own prover to be judged"
+    return (
+        f"orders {whole_percent(pairs)} of its own prover's pairs rightly (by chance 50 %) and accepts {whole_percent(accepted)} of "
+        "that prover's mistakes (by chance 95 %)"
+    )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure that a reader looks for first. `mark` is that of a [`~pvg_hf.evaluation.verifier_verdict.Statement`]."""
+
+    mark: str
+    title: str
+    value: str
+    note: str
+
+
+def write_tiles(rounds: Sequence[RoundData]) -> list[Tile]:
+    """The newest prover against the newest verifier, the helpful prover, and its legibility; none before an evaluation."""
+    if not rounds:
+        return []
+    last = rounds[-1]
+    own, helpful = verifier_statements(rounds)[0], helpful_statements(last)[0]
+    return [
+        _tile(
+            own.mark,
+            "Newest prover's mistakes that the newest verifier accepts",
+            last.figure(OWN_ACCEPTED),
+            "by chance 95 %",
+        ),
+        _tile(
+            helpful.mark,
+            "Helpful solutions that are correct",
+            last.figure("accuracy/helpful"),
+            _before(last, "accuracy/helpful"),
+        ),
+        _legibility_tile(last),
+    ]
+
+
+def _legibility_tile(last: RoundData) -> Tile:
+    """What is left to the reader, if the task's checker knows it; else the length."""
+    for statement in implicit_statements(last):
+        key = "implicit_share/helpful"
+        return _tile(statement.mark, "Legibility: reasoning left to the reader", last.figure(key), _before(last, key))
+    length, base = last.figure("num_tokens/helpful"), last.figure("base_num_tokens/helpful")
+    value = "unknown" if length.value is None else f"{length.value:.0f} tokens"
+    note = "" if base.value is None else f"before the game {base.value:.0f}"
+    return Tile("plain", "Legibility: length of a helpful solution", value, note)
+
+
+def _tile(mark: str, title: str, figure: Figure, note: str) -> Tile:
+    if figure.value is None:
+        return Tile("open", title, "unknown", note)
+    interval = "" if figure.low is None else f"[{100 * figure.low:.0f}, {100 * figure.bounds[1]:.0f}] (n={figure.n:,})"
+    return Tile(mark, title, whole_percent(figure), ", ".join(filter(None, (interval, note))))
+
+
+def _before(last: RoundData, key: str) -> str:
+    base = last.figure(f"base_{key}")
+    return "" if base.value is None else f"before the game {whole_percent(base)}"
