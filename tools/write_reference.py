@@ -98,7 +98,7 @@ def write_between_markers(document: str, reference: str, *, begin: str = BEGIN, 
 def reference_files(repository: Path) -> dict[Path, str]:
     """Return the generated files with their texts."""
     docs = repository / "docs"
-    recipes, messages = docs / "reference" / "recipes.md", docs / "explanation" / "message-game.md"
+    recipes, messages = docs / "reference" / "recipes.md", docs / "reference" / "message-game-keys.md"
     evaluation = docs / "reference" / "figures.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8"), reference_markdown()),

@@ -21,7 +21,7 @@ def test_generated_files_are_up_to_date(repository):
     files = reference_files(repository)
     assert [path.name for path in files] == [
         "recipes.md",
-        "message-game.md",
+        "message-game-keys.md",
         "figures.md",
         "recipe.schema.json",
         "requirements.txt",
