@@ -1,7 +1,7 @@
 """
 Tricks by which a program passes without solving its problem, against ways to grade it.
 
-    python benchmarks/sandbox_hacks.py            # prints the table of docs/reference/sandbox.md
+    python benchmarks/sandbox_hacks.py            # prints the table of tricks and outcomes
 
 The first four graders decide within the program's process, as published ones do; the others are the sandbox's.
 """
