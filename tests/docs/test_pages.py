@@ -44,6 +44,7 @@ README = "../README.md"
 PAGES = sorted([*DOCS.glob("**/*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its name in the first line
+NOT_RUN = "# needs "  # a block that begins so needs what no test can have, which it names
 
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {"max_steps=200": "max_steps=2"}
@@ -76,7 +77,7 @@ def _run(page: str) -> dict[str, Any]:
         name, code = f"{page}, block {number}", _substituted(text)
         if language == "pycon":
             _run_examples(code, name, namespace)
-        elif language == "python" and not MODULE_NAME.match(text):
+        elif language == "python" and not MODULE_NAME.match(text) and not text.startswith(NOT_RUN):
             exec(compile(code, name, "exec"), namespace)
     return namespace
 
@@ -185,7 +186,10 @@ def runs(folder, tokenizer, tiny_models) -> None:
 def test_examples_of_the_tasks_page_run(folder, tiny_models, gsm8k_folder):
     names = _run("reference/tasks.md")
     assert names["text"].startswith("User: Ana has 3 pens.")  # through the chat template
-    task = names["task"]
+
+
+def test_examples_of_the_page_on_a_custom_task_run(folder):
+    task = _run("how-to/custom-task.md")["task"]
     assert "num_wrong_lines" in solution_features(task)
     for split in ("train", "test"):
         assert all(task.grade(row, row["reference"]).correct for row in task.problems(split))
@@ -195,8 +199,9 @@ def test_recipes_of_the_tasks_page_are_valid(folder, gsm8k_folder):
     tokenizer = train_tokenizer([], 300)  # of bytes, which can write the texts of any task
     for name in CAUSAL_LMS:
         _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
-    _write_modules("reference/tasks.md")
-    worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in _recipes("reference/tasks.md")}
+    _write_modules("how-to/custom-task.md")
+    recipes = [*_recipes("reference/tasks.md"), *_recipes("how-to/custom-task.md")]
+    worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in recipes}
     assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
     assert check_recipe(*worlds["my_task:CountTask"]) == []
 
@@ -324,7 +329,7 @@ def test_examples_of_the_noise_page_run(folder):
     assert names["outcome"].truth is True
     assert len(names["lines"]) == names["outcome"].attempts
     texts = [yaml.safe_load(text) for language, text in _blocks("explanation/noise.md") if language == "yaml"]
-    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 4 + ["prover", "verifier"]
+    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 5 + ["prover", "verifier"]
 
 
 def test_examples_of_the_readme_run(folder, tiny_models, pair_files):

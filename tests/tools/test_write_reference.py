@@ -112,4 +112,4 @@ def test_recipes_page_names_every_shipped_recipe(repository):
     text = (repository / "docs" / "reference" / "recipes.md").read_text(encoding="utf-8")
     recipes = [path.name for path in (repository / "recipes").glob("*.yaml")]
     assert len(recipes) >= 4
-    assert [name for name in recipes if f"| `{name}` |" not in text] == []
+    assert [name for name in recipes if f"`{name}`" not in text] == []
