@@ -152,14 +152,6 @@ def setup() -> ConfigParser:
     return parser
 
 
-def check_address() -> Iterator[str]:
-    """The project's address is written in three places."""
-    project = importlib.import_module("pvg_hf.core.project").PROJECT_URL
-    citation = yaml.safe_load(read(ROOT / "CITATION.cff"))["repository-code"]
-    if {setup()["metadata"]["url"], citation} != {project}:
-        yield f"setup.cfg, CITATION.cff and pvg_hf.core.project have different addresses: {citation}, {project}"
-
-
 def stated_defaults(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Qualified name and stated defaults of every class and function whose docstring has some."""
 
@@ -235,7 +227,6 @@ CHECKS = (
     check_names,
     check_links,
     check_commands,
-    check_address,
     check_defaults,
     check_lists,
     check_unique_names,

@@ -6,6 +6,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
+from pymdownx.slugs import slugify
 
 from pvg_hf.core.project import PROJECT_URL
 
@@ -17,6 +18,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make the menu from the folders, so that no page can be left out: a section's `index.md` first, the others by name."""
     docs = Path(config.docs_dir)
     config.repo_url, config.repo_name = PROJECT_URL, "Source"
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")  # anchors as on GitHub
     config.nav = [{"Home": "index.md"}]
     for section in SECTIONS:
         pages = sorted((docs / section).glob("*.md"), key=lambda page: (page.stem != "index", page.stem))

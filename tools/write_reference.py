@@ -1,6 +1,6 @@
 """
-Write the generated parts of the documentation: the key references and the catalogue of figures in docs/, and
-docs/recipe.schema.json; and the requirements of a Space, space_app/requirements.txt.
+Write what is generated: the key references and the catalogue of figures in docs/, docs/recipe.schema.json, the requirements of a
+Space (space_app/requirements.txt), and the project's address in README.md, setup.cfg and CITATION.cff.
 
     python -m tools.write_reference
     python -m tools.write_reference --check    # changes nothing; exit status 1 if a file is out of date
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from pvg_hf.config.fields import MAY_CHANGE, MayChange, default_of, marked_arguments, marked_keys, sections_of
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
+from pvg_hf.core.project import PROJECT_URL
 from pvg_hf.evaluation.catalogue import CATALOGUE
 from pvg_hf.experimental.messages.recipe import MessageRecipe
 
@@ -32,6 +33,8 @@ BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf
 END = "<!-- end of the key reference -->"
 CATALOGUE_BEGIN = "<!-- begin of the catalogue; `make reference` writes it from pvg_hf/evaluation/catalogue.py -->"
 CATALOGUE_END = "<!-- end of the catalogue -->"
+ADDRESSES = {"README.md": r"git clone ", "setup.cfg": r"^url = ", "CITATION.cff": r"^repository-code: "}
+"""Files that repeat `PROJECT_URL`, with what stands before it."""
 _CHANGES = " May change in a started run."
 _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
 _BOUNDS = {
@@ -108,6 +111,10 @@ def reference_files(repository: Path) -> dict[Path, str]:
         ),
         docs / "recipe.schema.json": json.dumps(recipe_schema(), indent=2) + "\n",
         repository / "space_app" / "requirements.txt": space_requirements(repository),
+        **{
+            repository / name: write_address((repository / name).read_text(encoding="utf-8"), before)
+            for name, before in ADDRESSES.items()
+        },
     }
 
 
@@ -123,6 +130,18 @@ def space_requirements(repository: Path) -> str:
     names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
     pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
     return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])
+
+
+def write_address(document: str, before: str) -> str:
+    """
+    Replace the word after the pattern `before` by the project's address.
+
+    Raises `ValueError` if the document has no such place.
+    """
+    written, num_places = re.subn(rf"({before})\S+", rf"\g<1>{PROJECT_URL}", document, flags=re.MULTILINE)
+    if num_places == 0:
+        raise ValueError(f"The document must have the project's address after `{before}`.")
+    return written
 
 
 def catalogue_markdown() -> str:

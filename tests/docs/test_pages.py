@@ -335,7 +335,8 @@ def test_examples_of_the_noise_page_run(folder):
 def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
     names = _run(README)
     assert names["trainer"].args.correction == "none"
-    assert (folder / "verifier" / "model.safetensors").exists()
+    assert (folder / "my-verifier" / "model.safetensors").exists()
+    assert names["best"] in (0, 1)
     (recipe,) = _recipes(README)
     assert (recipe.task.name, recipe.prover.lora.r) == ("my_task:MyTask", 16)
 

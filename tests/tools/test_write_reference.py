@@ -7,25 +7,22 @@ import pytest
 import yaml
 
 from pvg_hf.config import load_recipe
+from pvg_hf.core.project import PROJECT_URL
 from tools.write_reference import (
     BEGIN,
     END,
     recipe_schema,
     reference_files,
     reference_markdown,
+    write_address,
     write_between_markers,
 )
 
 
 def test_generated_files_are_up_to_date(repository):
     files = reference_files(repository)
-    assert [path.name for path in files] == [
-        "recipes.md",
-        "message-game-keys.md",
-        "figures.md",
-        "recipe.schema.json",
-        "requirements.txt",
-    ]
+    documents = ["recipes.md", "message-game-keys.md", "figures.md", "recipe.schema.json", "requirements.txt"]
+    assert [path.name for path in files] == [*documents, "README.md", "setup.cfg", "CITATION.cff"]
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make reference`"
 
@@ -93,6 +90,13 @@ def test_text_outside_the_markers_is_kept():
     assert written.endswith(f"\n{END}\nafter\n")
     assert "\nold\n" not in written
     assert write_between_markers(written, "### Top level") == written
+
+
+def test_the_address_is_written_at_every_place():
+    text = "url = https://old.example\nurls = https://old.example\n"
+    assert write_address(text, "^url = ") == f"url = {PROJECT_URL}\nurls = https://old.example\n"
+    with pytest.raises(ValueError, match="git clone"):
+        write_address(text, "git clone ")
 
 
 def test_missing_markers_are_an_error():
