@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RUN ?= runs/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo app test test-all test-nightly quality style benchmarks docs reference
+.PHONY: help install demo app test test-all test-nightly quality style benchmarks docs pictures reference
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -40,11 +40,12 @@ test-all: install  ## What CI runs: also games, the Hub, the app, the documentat
 test-nightly: install  ## What CI leaves out: every recipe's game, damage of every file, the app's looks, the GPU check on toys
 	$(PYTEST) -m 'nightly and not gpu'
 
-quality: install  ## Lint, formatting, types of the core, and what the documentation says, changing nothing
+quality: install  ## Lint, formatting, types of the core, what the documentation says, and its pictures, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python .ci/check_docs.py
 	$(BIN)/python -m tools.write_reference --check
+	$(BIN)/python -m tools.write_pictures --check
 	$(BIN)/python -m mypy
 
 style: install  ## Lint and formatting, mended where they can be
@@ -53,6 +54,9 @@ style: install  ## Lint and formatting, mended where they can be
 
 docs: install  ## Build the site of the documentation, build/site/index.html; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
+
+pictures: install  ## Make the pictures of docs/images anew; the games that they show take minutes
+	ACCELERATE_USE_CPU=true $(BIN)/python -m tools.write_pictures
 
 reference: install  ## Write the generated part of docs/reference/recipes.md and the JSON Schema
 	$(BIN)/python -m tools.write_reference

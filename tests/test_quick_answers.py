@@ -59,7 +59,7 @@ WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
     "attack_sandbox": [["--programs", "many"], ["--backend", "none"]],
     "build_base_models": [["--player", "no-such-player"]],
     "check_gpu": [["--only", "no-such-part"]],
-    "write_pair_picture": [["no-such-run", "o.png"]],
+    "write_pictures": [["--chek"], ["no-such-picture"]],
     "write_reference": [["--chek"]],
 }
 

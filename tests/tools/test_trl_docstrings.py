@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("griffe", reason="the extra `docs` is not installed")
 
-from tools.trl_docstrings import stated_defaults, to_google_style
+from tools.site.trl_docstrings import stated_defaults, to_google_style
 
 DOCSTRING = """Return the [`~torch.Tensor`] of rates.
 

@@ -1,0 +1,1 @@
+"""Parts of the site of the documentation that MkDocs loads (`make docs`)."""
