@@ -73,7 +73,7 @@ def describe_commands() -> str:
     for heading, commands in COMMANDS.items():
         lines += [f"{heading}:", *(f"  {name:<11}{summary}" for name, (_, summary) in commands.items()), ""]
     lines += [
-        "`pvg COMMAND --help` explains a command. First steps: `pvg play quickstart`, then `pvg show quickstart`.",
+        "`pvg COMMAND --help` explains a command. First steps: `pvg play demo`, then `pvg show demo`.",
         "Exit status: 0 done, 1 a result that is withheld or a check that failed, 2 a mistake, 130 stopped by Ctrl-C.",
     ]
     return "\n".join(lines) + "\n"

@@ -140,7 +140,7 @@ class RunFolder:
         advice = (
             f"The runs there are {', '.join(found[:12])}"
             if found
-            else "Play one first: `make demo` plays runs/quickstart in a few minutes"
+            else "Play one first: `pvg play demo` plays runs/demo in three minutes"
         )
         raise ValueError(f"{what}. {advice}.")
 

@@ -27,7 +27,7 @@ def test_texts_are_not_read_for_the_figures(arithmetic_run):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: None, "runs/mine does not exist. Play one first: `make demo`"),
+        (lambda root: None, "runs/mine does not exist. Play one first: `pvg play demo`"),
         (
             lambda root: root.mkdir(parents=True),
             "runs/mine is not a run's folder: it has no recipe.yaml. Play one first",

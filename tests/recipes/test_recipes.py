@@ -60,6 +60,7 @@ SMALL_GAME_ON_PAIRS = [*SMALL_GAME, "verifier.pairs_per_step=4"]
 def test_at_least_one_recipe_is_found():
     names = {path.stem for path in RECIPES}
     assert {
+        "demo",
         "quickstart",
         "arithmetic",
         "arithmetic-short",
