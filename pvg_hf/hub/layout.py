@@ -89,6 +89,8 @@ BASE_FOLDER = "base"
 
 CARD = "README.md"
 
+PICTURE = "accepted.png"  # in every repository with a round's results, on its card
+
 PROMPTS = "prompts.json"  # in a prover's repository: the prompt template of each role
 
 _MODEL_FILE = (
@@ -133,7 +135,7 @@ _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 # Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
 # changed during a run, or on the time (as the calls of a checker with a real clock, and evaluations that follow the round).
 _DERIVED = re.compile(
-    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base|{JUDGING})/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
+    f"{_any_of(CARD, PICTURE, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base|{JUDGING})/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
 )
 
 
@@ -146,7 +148,7 @@ def is_record(path: str, round_index: int) -> bool:
 
 def is_ours(kind: str, path: str) -> bool:
     """Whether publishing manages a path of a repository; all other files in it are left alone."""
-    if path in (CARD, RECIPE_FILE) or (kind == "prover" and path == PROMPTS):
+    if path in (CARD, PICTURE, RECIPE_FILE) or (kind == "prover" and path == PROMPTS):
         return True
     if kind in PUBLISHED_PLAYERS:
         return _MODELS[kind].fullmatch(path) is not None

@@ -17,10 +17,12 @@ from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.pairs.build import add_labels, round_pairs
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card
+from pvg_hf.hub.cards.highlights import draw_picture
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
 from pvg_hf.hub.layout import (
     BASES,
     CARD,
+    PICTURE,
     PROMPTS,
     PUBLISHED_PLAYERS,
     SOLUTIONS,
@@ -176,13 +178,15 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     """
     Build a repository's derived files, by path.
 
-    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts,
+    Every repository but a base one gets a card with a picture, and the recipe without local paths. The prover's also gets its prompts,
     and the solutions' the pairs of each round, which are written to the empty folder `workspace`; it must exist until
     they are published. A base repository only gets a card.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}
     files: Files = {RECIPE_FILE: published_recipe(publication.recipe)}
+    if picture := draw_picture(publication):
+        files[PICTURE] = picture
     if kind == "prover":
         files[PROMPTS] = json.dumps(role_prompts(publication.recipe), indent=2).encode()
     if kind in PUBLISHED_PLAYERS:

@@ -27,6 +27,7 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
+from pvg_hf.report.statements import summarise
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_figures
 from pvg_hf.scoring import VerifierScorer
@@ -63,6 +64,17 @@ def test_solutions_card_loads_solutions_and_pairs(cards, client, reference):
     assert {row["round_index"] for row in sneaky} == {1}
     assert {row["part"] for row in sneaky} == {"verifier", "verifier_heldout", "test"}
     assert len(pairs) == read_json(reference.verifier(1) / "pairs.json")["pairs/num_pairs"]
+
+
+@pytest.mark.parametrize("name", ["game-prover", "game-verifier", "game-solutions"])
+def test_a_card_begins_with_the_result_and_has_a_picture_and_a_pair(name, cards, published, reference):
+    card = cards[name]
+    headline = summarise(load_figures(reference, range(2)))
+    assert card.index(headline[0]) < card.index("**Intended use:**")
+    assert all(f"- {sentence}" in card for sentence in headline)
+    assert "](accepted.png)" in card
+    assert published.repo(name).files("round-001")["accepted.png"].startswith(b"\x89PNG")
+    assert re.search(r"\*\*Helpful, correct\*\*; score .*\*\*Sneaky, incorrect\*\*; score ", card, re.DOTALL)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.registrations import registered
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.hub.cards.facts import describe_sandbox, license_of
+from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.publication import Publication
 from pvg_hf.run.layout import RunFolder, pool_file
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
@@ -100,6 +101,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         recipe=publication.recipe,
         sandbox=describe_sandbox(publication.folder),
         license=license,
+        **card_highlights(publication),
         **CARD_VALUES,
         paper=PAPER,
         citation=CITATION,

@@ -23,6 +23,7 @@ from pvg_hf.hub.cards.facts import (
     license_of,
     training_table,
 )
+from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.tasks.registry import find_task_class
@@ -74,6 +75,7 @@ def player_card(publication: Publication, player: str) -> str:
         table=table,
         terms=terms,
         findings=findings_markdown(figures),
+        **card_highlights(publication),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
         sandbox=describe_sandbox(publication.folder),
