@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 
 from pvg_hf.core.score_calibration import ScoreCalibration
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
+from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
 from pvg_hf.evaluation.selective import Calibration, choose_answer
 from pvg_hf.tasks.answers import answers_equal, extract_answer
 
 BY_VERIFIER, BY_VOTE, BY_BOTH = "best", "vote", "weighted-vote"
-FIRST, ANY = "first solution", "any solution"
+RANDOM, ANY = "random solution", "any solution"
 NAMES = {BY_VERIFIER: "verifier", BY_VOTE: "vote", BY_BOTH: "both"}
 
 
@@ -69,8 +69,9 @@ def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str,
     Count how often the rules choose differently and, if it is known, how often each is right.
 
     Returns: `num_solutions`, `num_problems`; `differ`, the number of problems by pair of rules; and, with a column
-        `correct`, by rule `right` and `gain` over the first solution, as figures with their 95 % intervals, and `any`, the share
-        of problems with a correct solution, which no rule can exceed.
+        `correct`, by rule `right` and `gain` over a random solution, as figures with their 95 % intervals. A random solution to
+        a problem is right with the share of correct ones; `any solution` is the share of problems with a correct one, which no
+        rule can exceed.
     """
     names = [name for name in NAMES.values() if any(name in found for found in chosen)]
     differ = {
@@ -82,13 +83,14 @@ def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str,
         return figures
     ids = [found["problem_id"] for found in chosen]
     of_problem = rows.groupby("problem_id", sort=False)["correct"]
-    first = of_problem.first().loc[ids].to_numpy(float)
+    random, reachable = (values.loc[ids].to_numpy(float) for values in (of_problem.mean(), of_problem.any()))
     right = {name: [float(found[name] is not None and found[name]["correct"]) for found in chosen] for name in names}
     figures["right"] = {
-        name: rate_by_problem(values, ids)
-        for name, values in {FIRST: first, **right, ANY: of_problem.any().loc[ids].to_numpy(float)}.items()
+        RANDOM: share_by_problem(random, ids),
+        **{name: rate_by_problem(values, ids) for name, values in right.items()},
+        ANY: rate_by_problem(reachable, ids),
     }
-    figures["gain"] = {name: rate_difference(values, ids, first, ids) for name, values in right.items()}
+    figures["gain"] = {name: rate_difference(values, ids, random, ids) for name, values in right.items()}
     return figures
 
 
@@ -98,7 +100,7 @@ def describe_rules(figures: dict[str, Any]) -> str:
     lines = [f"{figures['num_solutions']} solutions to {num_problems} problems"]
     lines += [f"{pair} differ in {number} of {num_problems} problems" for pair, number in figures["differ"].items()]
     for name, right in figures.get("right", {}).items():
-        gain = f", against the first {figures['gain'][name]:+.3f}" if name in figures["gain"] else ""
+        gain = f", against a random one {figures['gain'][name]:+.3f}" if name in figures["gain"] else ""
         lines.append(f"right: {name:<15} {right:.3f}{gain}")
     return "\n".join(lines)
 

@@ -196,8 +196,8 @@ class VerifierScorer:
         """
         Return the scorer as a reward function for TRL's trainers (`reward_funcs=scorer.as_reward_func()`).
 
-        Its name in their logs is `verifier`. Passing a verifier's folder as reward model instead would give it other
-        inputs than in training: TRL adds no end token, and replaces the problem by the prover's prompt.
+        Its name in their logs is `verifier`. A verifier's folder itself (`reward_funcs=FOLDER`) is right only for chats
+        of the problem alone: TRL reads texts without the end token, and the whole prompt in place of the problem.
 
         Args:
             problem_column (`str`, defaults to `"problem"`):

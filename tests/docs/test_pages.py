@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import datasets
@@ -27,6 +29,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
 from pvg_hf.experimental.messages.recipe import load_message_recipe
+from pvg_hf.models.export import export_merged
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -47,7 +50,10 @@ MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its nam
 NOT_RUN = "# needs "  # a block that begins so needs what no test can have, which it names
 
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
-SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {"max_steps=200": "max_steps=2"}
+SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {
+    "max_steps=200": "max_steps=2",
+    'GRPOConfig("prover", ': 'GRPOConfig("prover", use_cpu=True, bf16=False, report_to="none", max_completion_length=8, ',
+}
 CHAT_TEMPLATE = "{% for message in messages %}User: {{ message.content }}\n{% endfor %}"
 TEMPLATE = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 1024)
 
@@ -322,6 +328,31 @@ def test_examples_of_the_choosing_page_run(folder, runs):
     assert names["best"] in (0, 1)
     assert 0 < names["probabilities"][0] < 1
     assert names["accepted"] == [names["scorer"](["How many?"], ["#### 3"])[0] > -1]
+
+
+def test_examples_of_the_page_on_serving_run(folder, runs, monkeypatch):
+    export_merged(folder / "runs/quickstart/verifier/round-001", folder / "my-verifier", player="verifier")
+    lm_eval = {
+        name: ModuleType(name) for name in ("lm_eval", "lm_eval.api", "lm_eval.api.filter", "lm_eval.api.registry")
+    }
+    lm_eval["lm_eval.api.filter"].Filter = object  # the package is not among our requirements
+    lm_eval["lm_eval.api.registry"].register_filter = lambda name: lambda found: found
+    for name, module in lm_eval.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    names = _run("how-to/serve-a-verifier.md")
+    assert names["trainer"].state.global_step == 2
+    scorer, solution = (
+        VerifierScorer.from_pretrained("my-verifier"),
+        names["text"].removeprefix(f"{names['problems'][0]}\n"),
+    )
+    assert [names["score"]] == pytest.approx(scorer([names["problems"][0]], [solution]), abs=1e-5)
+    monkeypatch.delitem(sys.modules, "choose_filter", raising=False)
+    chosen = (
+        import_module("choose_filter")
+        .ChooseByVerifier("my-verifier")
+        .apply([["#### 3", "#### 10"]], [{"question": names["problems"][0]}])
+    )
+    assert chosen == [[["#### 3", "#### 10"][scorer.choose(names["problems"][0], ["#### 3", "#### 10"])]]]
 
 
 def test_examples_of_the_noise_page_run(folder):

@@ -51,3 +51,13 @@ def test_a_problem_without_an_answer_has_no_vote():
     assert found["vote"] is None
     assert found["verifier"]["index"] == 0
     assert "right: vote" in describe_rules(compare_rules(rows, [found]))
+
+
+def test_rules_are_compared_with_a_random_solution():
+    first = rows_of(("#### 5", 1.0, True), ("#### 4", 0.0, False), ("#### 3", 0.5, False))
+    second = rows_of(("#### 7", 0.0, True), ("#### 6", 1.0, True)).assign(problem_id="q")
+    rows = pd.concat([first, second], ignore_index=True)
+    figures = compare_rules(rows, choose_answers(rows, None))
+    assert figures["right"]["random solution"].value == pytest.approx((1 / 3 + 1) / 2)
+    assert figures["right"]["verifier"].value == figures["right"]["any solution"].value == 1
+    assert figures["gain"]["verifier"].value == pytest.approx(1 / 3)
