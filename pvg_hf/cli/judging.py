@@ -4,11 +4,12 @@ import json
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.cli.results import add_json, as_asked
-from pvg_hf.cli.sources import find_local_folder, find_recipe
+from pvg_hf.cli.sources import find_folder, find_recipe, find_verifier
 from pvg_hf.config import load_recipe
 from pvg_hf.config.load import read_yaml
 from pvg_hf.core.integrity import read_json
@@ -34,7 +35,7 @@ def evaluate(words: Sequence[str]) -> int:
     from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 
     parser = _worker_parser("evaluate", evaluate)
-    parser.add_argument("run", nargs="?", help="folder of a run, or its name in `runs`")
+    parser.add_argument("run", nargs="?", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")
     parser.add_argument("overrides", nargs="*", metavar="NAME.key=value", help="settings of the evaluations")
     parser.add_argument(
         "--round", type=_read_round, default="all", dest="round_index", metavar="K", help="a round, from 0, or `all`"
@@ -56,7 +57,7 @@ def evaluate(words: Sequence[str]) -> int:
         parser.error("a run is required, unless `--list` is given.")
 
     def work() -> str:
-        folder = Path() if options.is_list else find_local_folder(options.run)
+        folder = Path() if options.is_list else find_folder(options.run)
         quiet_libraries()
         from pvg_hf.experimental.judging.round_evaluations import list_evaluations, show_results
         from pvg_hf.experimental.judging.run_evaluations import evaluate_run
@@ -97,6 +98,8 @@ def attack(words: Sequence[str]) -> int:
 
     def work() -> str:
         recipe = load_recipe(find_recipe(options.recipe), options.overrides)
+        if recipe.attack is not None and recipe.attack.verifier is not None:
+            recipe = replace(recipe, attack=replace(recipe.attack, verifier=find_verifier(recipe.attack.verifier)))
         quiet_libraries()
         from pvg_hf.experimental.attacks.verifier_attack import FIGURES_FILE, SUMMARY, attack_verifier
 

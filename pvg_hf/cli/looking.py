@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pvg_hf.cli.results import add_json, as_asked
-from pvg_hf.cli.sources import find_local_folder, find_run
+from pvg_hf.cli.sources import find_folder, find_run
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.game.cli import report_error, run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
@@ -25,11 +25,11 @@ def report(words: Sequence[str]) -> int:
     A game writes it after each phase.
     """
     parser = ScriptParser(report.__doc__, "pvg report")
-    parser.add_argument("run", help="folder of a run, or its name in `runs`")
+    parser.add_argument("run", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")
     options = parser.parse_args(words)
 
     def work() -> str:
-        folder = find_local_folder(options.run)
+        folder = find_folder(options.run)
         quiet_libraries()
         from pvg_hf.report.page import write_report
         from pvg_hf.report.statements import describe_progress, write_verdict
@@ -112,7 +112,7 @@ def _read_side(text: str) -> tuple[Path, int | None]:
     run, colon, index = text.partition(":")
     if colon and not index.isdecimal():
         raise ValueError(f"`{text}` is no round of a run: write it as RUN:0.")
-    return find_local_folder(run), int(index) if colon else None
+    return find_folder(run), int(index) if colon else None
 
 
 def _choose_round(run: "RunData", round_index: int | None) -> "tuple[str, RoundData]":

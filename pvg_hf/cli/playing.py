@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pvg_hf.check.graphics_cards import find_card
 from pvg_hf.cli.results import add_json, as_asked
-from pvg_hf.cli.sources import find_recipe
+from pvg_hf.cli.sources import find_recipe, moved_to
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import read_yaml
 from pvg_hf.config.trust import trust_recipe
@@ -20,6 +20,7 @@ from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_command
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.status import describe_status, describe_stop, status_figures
+from pvg_hf.hub.locate import is_published_name
 from pvg_hf.run.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores, script_line
 from pvg_hf.run.layout import RunFolder, choose_phases, unfinished
@@ -107,7 +108,10 @@ def status(words: Sequence[str]) -> int:
 
 def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> ScriptParser:
     parser = ScriptParser(command.__doc__, f"pvg {name}")
-    parser.add_argument("recipe", help="a YAML file, the name of a packaged recipe, or the folder of a run")
+    parser.add_argument(
+        "recipe",
+        help="a YAML file, the name of a packaged recipe, or a run: its folder, its name in `runs`, or `org/run` on the Hub",
+    )
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
     parser.add_argument(
         "--trust",
@@ -120,7 +124,9 @@ def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> Script
 def _on_recipe(options: Namespace, action: Callable[[Recipe, Namespace], int]) -> int:
     set_up_logging()
     try:
-        path = find_recipe(options.recipe)
+        path = find_recipe(options.recipe, prefers_run=action is _status)
+        if not is_published_name(options.recipe) or action is _status:  # else the download would be played on
+            options.overrides = moved_to(options.recipe, path, options.overrides)
         if "world" in read_yaml(path):
             return run_command(lambda: _play_messages(path, options, action))
         recipe = extended_recipe(load_recipe(path, options.overrides), options.overrides)

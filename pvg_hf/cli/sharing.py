@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pvg_hf.cli.sources import find_local_folder, find_run
+from pvg_hf.cli.sources import find_folder, find_run, find_verifier, local_verifier
 from pvg_hf.config import load_recipe
 from pvg_hf.game.cli import run_command
-from pvg_hf.hub.locate import PUBLISHED_NAME
+from pvg_hf.hub.locate import PUBLISHED_NAME, is_published_name
 from pvg_hf.run.console import ScriptParser, print_result, quiet_libraries, set_up_logging
 from pvg_hf.run.layout import RunFolder
 
@@ -18,9 +18,13 @@ def export(words: Sequence[str]) -> int:
     Write a player as a checkpoint of full weights, with its adapter merged, for servers such as vLLM.
 
         pvg export gsm8k --player prover --checkpoint best-helpful --output exported/prover
+        pvg export my-verifier --player verifier --output exported/verifier
     """
     parser = ScriptParser(export.__doc__, "pvg export")
-    parser.add_argument("run", help="folder of a run, or its name in `runs`")
+    parser.add_argument(
+        "run",
+        help="a run: its folder, its name in `runs`, or `org/run` on the Hub; or the folder of a verifier, or its id",
+    )
     parser.add_argument("--player", choices=["prover", "verifier"], default="prover", help="(default: %(default)s)")
     parser.add_argument(
         "--round", type=int, dest="round_index", metavar="K", help="round, from 0 (default: the last trained one)"
@@ -39,15 +43,20 @@ def export(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
 
     def work() -> str:
-        folder = RunFolder(find_local_folder(options.run))
-        source = folder.player(options.player, options.round_index, options.checkpoint)
+        named = options.run if options.round_index is None else f"{options.run}:{options.round_index}"
+        if options.player == "verifier":
+            source = find_verifier(named)
+        else:
+            folder = RunFolder(find_folder(options.run))
+            source = str(folder.player("prover", options.round_index, options.checkpoint))
         quiet_libraries()
         import torch
 
         from pvg_hf.models.export import export_merged
 
         dtype = options.dtype and getattr(torch, options.dtype)
-        export_merged(source, options.output, player=options.player, dtype=dtype)
+        source = local_verifier(source) if options.player == "verifier" else source
+        export_merged(Path(source), options.output, player=options.player, dtype=dtype)
         return str(options.output)
 
     set_up_logging()
@@ -72,7 +81,10 @@ def push(words: Sequence[str]) -> int:
     options = parser.parse_intermixed_args(words)
 
     def work() -> str:
-        folder = find_local_folder(options.run)
+        run = find_run(options.run)
+        if is_published_name(run):
+            raise ValueError(f"`{run}` is published already. To continue it here: `pvg pull {run}`.")
+        folder = Path(run)
         hub = load_recipe(RunFolder(folder).recipe, options.overrides).hub
         quiet_libraries()
         from pvg_hf.hub.publication import publishable_rounds

@@ -1,14 +1,19 @@
 """Finds recipes and runs by what a user writes for them: a path, a name, or an id on the Hub."""
 
-import re
+import json
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
+from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.core.shipped import shipped_folder
-from pvg_hf.hub.locate import is_published_name
+from pvg_hf.hub.locate import is_published_name, locate_run
 from pvg_hf.run.layout import RunFolder
 
 RUNS = Path("runs")  # where games are played by default
+RECIPE_FILES = (RECIPE_FILE, "message-recipe.yaml")  # in the folder of a game, and of a message game
 
 
 def packaged_recipes() -> dict[str, Path]:
@@ -20,21 +25,37 @@ def packaged_recipes() -> dict[str, Path]:
     }
 
 
-def find_recipe(source: str) -> Path:
+def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
     """
-    Find a recipe: a YAML file, the folder of a run, or a packaged recipe by its name.
+    Find a recipe: a YAML file, the folder of a run, a packaged recipe or a run in `runs` by its name, or a published run (`org/run`),
+    which is downloaded without its provers.
 
+    Args:
+        prefers_run: Whether a name is rather that of a run than of a packaged recipe.
     Raises `ValueError` if there is none; the message suggests one.
     """
     path, packaged = Path(source), packaged_recipes()
     if path.is_file():
         return path
-    if (path / "recipe.yaml").is_file():
-        return path / "recipe.yaml"
     name = source.removeprefix("recipes/").removesuffix(".yaml")
+    of_run = [file for place in (path, RUNS / source) for kind in RECIPE_FILES if (file := place / kind).is_file()]
+    if of_run and (prefers_run or of_run[0].parent == path or name not in packaged):
+        return of_run[0]
     if name in packaged:
         return packaged[name]
-    raise ValueError(f"There is no recipe `{source}`. {suggest(name, list(packaged))} `pvg recipes` lists them.")
+    is_misspelled = name != source or any(known.startswith(f"{source.partition('/')[0]}/") for known in packaged)
+    if is_published_name(source) and not is_misspelled:
+        return locate_run(source, with_provers=False) / RECIPE_FILES[0]
+    known = [*packaged, *(place.parent.name for place in RUNS.glob(f"*/{RECIPE_FILES[0]}"))]
+    raise ValueError(f"There is no recipe or run `{source}`. {suggest(name, known)} `pvg recipes` lists the recipes.")
+
+
+def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
+    """Return the overrides, with that of `output_dir` if `source` is a run: a moved run is where it is, and not where it was."""
+    is_run = recipe.name in RECIPE_FILES and not Path(source).is_file()
+    if not is_run or any(text.startswith("output_dir=") for text in overrides):
+        return list(overrides)
+    return [f"output_dir={json.dumps(str(recipe.parent.parent), ensure_ascii=False)}", *overrides]
 
 
 def find_run(source: str) -> str:
@@ -49,31 +70,59 @@ def find_run(source: str) -> str:
     return str(place if (place / "recipe.yaml").is_file() else RunFolder.find(Path(source)).root)
 
 
-def find_local_folder(source: str) -> Path:
-    """The folder of a run on this machine. Raises `ValueError` for a published run that must be pulled first."""
-    found = find_run(source)
-    if is_published_name(found):
-        raise ValueError(f"`{found}` is a published run. Download it first: `pvg pull {found}`.")
-    return Path(found)
+def find_folder(source: str) -> Path:
+    """Find the folder of a run; the last round of a published one is downloaded."""
+    return locate_run(find_run(source))
 
 
 def find_verifier(source: str) -> str:
     """
-    Find a verifier: its folder, that of a run (`RUN`, its last one, or `RUN:ROUND`), or an id on the Hub, which is returned as it is.
+    Find a verifier: its folder, that of a run (`RUN`, its last one, or `RUN:ROUND`), or one on the Hub (`org/model`, or that of a
+    published run, `org/run` or `org/run:ROUND`), which is returned as it is; see [`local_verifier`].
 
     Raises `ValueError` if there is none.
     """
     if (Path(source) / "verifier_input.json").is_file():
         return source
-    run, round_index = re.fullmatch(r"(.*?)(?::(\d+))?", source, re.DOTALL).groups()  # type: ignore[union-attr]
-    is_run = (Path(run) / "recipe.yaml").is_file() or (RUNS / run / "recipe.yaml").is_file()
-    if is_run:
-        return str(RunFolder(Path(find_run(run))).player("verifier", int(round_index) if round_index else None))
-    if is_published_name(source):
+    run, round_index = _split_round(source)
+    if any((place / RECIPE_FILE).is_file() for place in (Path(run), RUNS / run)):
+        return str(RunFolder(Path(find_run(run))).player("verifier", round_index))
+    if is_published_name(run):
         return source
     raise ValueError(
-        f"There is no verifier `{source}`: name the folder of one (with `verifier_input.json`), a run, or a verifier on the Hub."
+        f"There is no verifier `{source}`: name the folder of one (with `verifier_input.json`), a run, or a verifier on the Hub. "
+        "`pvg train verifier` trains one."
     )
+
+
+def local_verifier(found: str) -> str:
+    """
+    Return the folder of what [`find_verifier`] has found; a verifier on the Hub is downloaded.
+
+    Raises `ValueError` if the Hub has none of this name or cannot be reached.
+    """
+    if Path(found).is_dir():
+        return found
+    from pvg_hf.models.sources import local_folder
+
+    name, round_index = _split_round(found)
+    names = (
+        [name]
+        if name.endswith("-verifier")
+        else [f"{name}-verifier"]
+        if round_index is not None
+        else [name, f"{name}-verifier"]
+    )
+    for one in names[:-1]:
+        with suppress(ValueError):
+            return local_folder(one)
+    return local_folder(names[-1], None if round_index is None else round_name(round_index))
+
+
+def _split_round(source: str) -> tuple[str, int | None]:
+    """Split `RUN:ROUND`; a name without a round has `None`."""
+    run, colon, index = source.rpartition(":")
+    return (run, int(index)) if colon and index.isdecimal() else (source, None)
 
 
 def check_new_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.cli.solutions import add_column, read_solutions
-from pvg_hf.cli.sources import check_new_folder, find_verifier
+from pvg_hf.cli.sources import check_new_folder, find_verifier, local_verifier
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.game.cli import run_command
@@ -40,7 +40,9 @@ def train(words: Sequence[str]) -> int:
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help="arguments of the trainer, e.g. max_steps=200"
     )
-    parser.add_argument("--model", required=True, help="the weights to begin with: a folder, or a Hub id")
+    parser.add_argument(
+        "--model", required=True, help="the weights to begin with: a folder, a Hub id, or `arithmetic`"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder to create")
     parser.add_argument("--eval", dest="eval_data", help="for a verifier: data to evaluate on, like the training data")
     add_column(parser)
@@ -58,6 +60,9 @@ def train(words: Sequence[str]) -> int:
         settings = dict(_read_setting(text) for text in options.overrides)
         verifier = options.verifier and find_verifier(options.verifier)
         quiet_libraries()
+        from pvg_hf.models.sources import resolve_model
+
+        options.model = resolve_model(options.model, options.player)
         return (
             _train_verifier(options, settings)
             if options.player == "verifier"
@@ -94,7 +99,6 @@ def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str
     from transformers import AutoTokenizer
 
     from pvg_hf.core.roles import GAME_ROLES
-    from pvg_hf.models.sources import local_folder
     from pvg_hf.scoring import VerifierScorer
     from pvg_hf.tasks import PromptBuilder, load_task
     from pvg_hf.trainers.prover.config import ProverGRPOConfig
@@ -111,7 +115,7 @@ def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str
     ]
     trainer = ProverGRPOTrainer(
         options.model,
-        scorer=VerifierScorer.from_pretrained(local_folder(verifier)),
+        scorer=VerifierScorer.from_pretrained(local_verifier(verifier)),
         grader=task.grade,
         args=args,
         train_dataset=Dataset.from_list(rows),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.solutions import add_column, read_solutions
-from pvg_hf.cli.sources import find_verifier
+from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.cli import run_command
@@ -116,7 +116,7 @@ def _parser(name: str, command: Any) -> ScriptParser:
     parser = ScriptParser(command.__doc__, f"pvg {name}")
     parser.add_argument(
         "verifier",
-        help="folder of a verifier, a run (its last verifier, or RUN:ROUND), or the id of a verifier on the Hub",
+        help="folder of a verifier, a run (its last verifier, or RUN:ROUND), or the id of either on the Hub",
     )
     parser.add_argument("file", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
     add_column(parser)
@@ -150,13 +150,12 @@ def _score(options: Namespace, columns: Sequence[str]) -> "tuple[pd.DataFrame, V
     quiet_libraries()
     import torch
 
-    from pvg_hf.models.sources import local_folder
     from pvg_hf.models.vocabulary import describe_lost
     from pvg_hf.scoring import VerifierScorer
 
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
-    folder = local_folder(verifier)
+    folder = local_verifier(verifier)
     device = None if options.device == "auto" else options.device
     scorer = VerifierScorer.from_pretrained(folder, device=device)
     problems, solutions = rows["problem"].tolist(), rows["solution"].tolist()
