@@ -2,11 +2,9 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
-
-from pvg_hf.core.figure import Figure
 
 
 def add_json(parser: ArgumentParser, what: str = "the figures") -> None:
@@ -19,7 +17,7 @@ def as_asked(options: Namespace, text: str, values: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Figure):
+    if is_dataclass(value) and not isinstance(value, type):  # a figure, whose module loads scipy
         return asdict(value)
     if isinstance(value, Path):
         return str(value)
