@@ -66,7 +66,10 @@ def find_card(name: str) -> Card:
     for known, card in CARDS.items():
         if _plain(known) == _plain(name):
             return card
-    raise ValueError(f"Unknown card `{name}`. Known are {', '.join(f'`{known}`' for known in CARDS)}.")
+    known = ", ".join(
+        f"`{card.name}` ({card.memory:.0f} GB)" for card in sorted(CARDS.values(), key=lambda card: card.memory)
+    )
+    raise ValueError(f"Unknown card `{name}`. Name one with as much memory: {known}.")
 
 
 def card_of_device(device_name: str) -> Card | None:

@@ -41,7 +41,9 @@ def train(words: Sequence[str]) -> int:
         "overrides", nargs="*", metavar="key=value", help="arguments of the trainer, e.g. max_steps=200"
     )
     parser.add_argument(
-        "--model", required=True, help="the weights to begin with: a folder, a Hub id, or `arithmetic`"
+        "--model",
+        required=True,
+        help="the weights to begin with: a folder, a Hub id, or a packaged model such as arithmetic",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder to create")
     parser.add_argument("--eval", dest="eval_data", help="for a verifier: data to evaluate on, like the training data")

@@ -148,8 +148,8 @@ def test_a_verifier_is_trained_on_labelled_solutions(verifier, labelled, tmp_pat
 
 @pytest.mark.game
 def test_a_prover_is_trained_on_a_task_and_loads(arithmetic_run, tmp_path, capsys):
-    output, packaged = tmp_path / "prover", resolve_model("arithmetic", "prover")
-    words = ["train", "prover", "arithmetic", "--model", packaged, "--output", str(output), "--lora"]
+    output = tmp_path / "prover"
+    words = ["train", "prover", "arithmetic", "--model", "arithmetic", "--output", str(output), "--lora"]
     sizes = ["per_device_train_batch_size=8", "num_generations=4", "max_completion_length=24"]
     settings = [*sizes, "max_steps=1", "learning_rate=1e-3", "use_cpu=true", "report_to=none"]
     with pytest.raises(SystemExit):
@@ -157,7 +157,9 @@ def test_a_prover_is_trained_on_a_task_and_loads(arithmetic_run, tmp_path, capsy
     assert "needs a --verifier" in capsys.readouterr().err
     assert main([*words, *settings, "--verifier", f"{arithmetic_run}:0"]) == 0
     assert capsys.readouterr().out.strip().endswith(str(output))
-    trained = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(packaged), output)
+    trained = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(resolve_model("arithmetic", "prover")), output
+    )
     assert any(weight.abs().sum() > 0 for name, weight in trained.named_parameters() if "lora_B" in name)
 
 

@@ -74,7 +74,7 @@ def test_a_card_begins_with_the_result_and_has_a_picture_and_a_pair(name, cards,
     assert all(f"- {sentence}" in card for sentence in headline)
     assert "](accepted.png)" in card
     assert published.repo(name).files("round-001")["accepted.png"].startswith(b"\x89PNG")
-    assert re.search(r"\*\*Helpful, correct\*\*; score .*\*\*Sneaky, incorrect\*\*; score ", card, re.DOTALL)
+    assert re.search(r"\*\*Sneaky, incorrect\*\*; score .*: *\n\n```text\n", card)
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_settings_are_read_in_any_place(words):
     [
         ([], "arguments are required: recipe\n"),
         (["QUICKSTART", "--for", "t4"], "--for belongs to --plan"),
-        (["QUICKSTART", "--plan", "--for", "rtx4091"], "Unknown card `rtx4091`. Known are"),
+        (["QUICKSTART", "--plan", "--for", "rtx4091"], "Unknown card `rtx4091`. Name one"),
         (["QUICKSTART", "prover.bta=1"], "Unknown key `bta` in section `prover`. Did you mean `beta`?"),
         (["QUICKSTART", "0.1"], "'0.1'; write `section.key=value`"),
         (["nowhere.yaml"], "There is no recipe `nowhere.yaml`"),

@@ -1,4 +1,4 @@
-"""What every card of a round begins with: the result in sentences, a picture, and one pair of solutions."""
+"""What every card of a round begins with: the report's first sentence, a picture, and one pair of solutions."""
 
 import math
 import re
@@ -8,8 +8,8 @@ from pvg_hf.hub.layout import PICTURE
 from pvg_hf.hub.publication import Publication
 from pvg_hf.report.escaping import Line
 from pvg_hf.report.examples import ExampleSolution, choose_examples
+from pvg_hf.report.headline import write_headline
 from pvg_hf.report.plots.pool_matrix import plot_pool_matrix
-from pvg_hf.report.statements import summarise
 from pvg_hf.run.read import RunData, load_run
 
 PICTURE_TEXT = (
@@ -20,9 +20,9 @@ PICTURE_TEXT = (
 def card_highlights(publication: Publication) -> dict[str, str]:
     """Values of the templates, as Markdown: `headline`, `picture` and `pair`; the latter two are empty if there is none."""
     run = _read_run(publication)
-    plot = plot_pool_matrix(run)
+    plot, headline = plot_pool_matrix(run), write_headline(run.evaluated)
     return {
-        "headline": "\n".join(f"- {sentence}" for sentence in summarise(run.evaluated)),
+        "headline": f"**{headline.subject}:** {headline.text}",
         "picture": f"**{plot.title}**\n\n![{PICTURE_TEXT}]({PICTURE})\n\n{plot.caption}" if plot else "",
         "pair": _show_pair(run),
     }
@@ -42,10 +42,15 @@ def _read_run(publication: Publication) -> RunData:
 
 def _show_pair(run: RunData) -> str:
     found = choose_examples(run.evaluated[-1], 1)
-    if not found or found[0].helpful is None or found[0].sneaky.special is not None:
+    if not found or found[0].sneaky.special is not None:
         return ""
-    parts = [_fence(found[0].problem)]
-    for solution in (found[0].helpful, found[0].sneaky):
+    helpful, sneaky = found[0].helpful, found[0].sneaky
+    begin = "The wrong solution of this round's sneaky prover that the round's verifier scores highest"
+    parts = [
+        f"{begin}, after the best correct one of the helpful prover:" if helpful else f"{begin}:",
+        _fence(found[0].problem),
+    ]
+    for solution in filter(None, (helpful, sneaky)):
         parts += [_describe(solution), _fence("\n".join(map(_show_line, solution.lines)))]
     return "\n\n".join(parts)
 
