@@ -27,7 +27,7 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
-from pvg_hf.report.statements import summarise
+from pvg_hf.report.headline import write_headline
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_figures
 from pvg_hf.scoring import VerifierScorer
@@ -69,9 +69,8 @@ def test_solutions_card_loads_solutions_and_pairs(cards, client, reference):
 @pytest.mark.parametrize("name", ["game-prover", "game-verifier", "game-solutions"])
 def test_a_card_begins_with_the_result_and_has_a_picture_and_a_pair(name, cards, published, reference):
     card = cards[name]
-    headline = summarise(load_figures(reference, range(2)))
-    assert card.index(headline[0]) < card.index("**Intended use:**")
-    assert all(f"- {sentence}" in card for sentence in headline)
+    headline = write_headline(load_figures(reference, range(2)))
+    assert card.index(f"**{headline.subject}:** {headline.text}") < card.index("**Intended use:**")
     assert "](accepted.png)" in card
     assert published.repo(name).files("round-001")["accepted.png"].startswith(b"\x89PNG")
     assert re.search(r"\*\*Sneaky, incorrect\*\*; score .*: *\n\n```text\n", card)
