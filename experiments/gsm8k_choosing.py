@@ -1,6 +1,6 @@
 """
 Divide GSM8K solutions of other models into thirds by problem, and make a small language model to start a verifier from, for the
-example in docs/choosing.md.
+example in docs/how-to/choose-among-answers.md.
 
     python -m experiments.gsm8k_choosing "$PVG_GSM8K_DIR" --output build/choosing
 

@@ -196,7 +196,7 @@ class WatchdogConfig:
     goodharting: WatchAction = "alert"
     """What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above
     correct, significantly: in a phase without a change, an alert has a probability of at most 5 %, or more if
-    neighbouring steps depend on each other strongly (docs/reference/figures.md)."""
+    neighbouring steps depend on each other strongly (docs/explanation/intervals-and-watchdogs.md)."""
     false_positives: WatchAction = "alert"
     """What to do if the helpful role's wrong solutions are accepted much more often at the start of its training than
     before it, by the observed labels, or by the verifier if the reward may pay such solutions for their scores

@@ -174,7 +174,7 @@ class VerifierScorer:
         """
         Return the index of the solution with the highest score; of equal ones, the first.
 
-        Where final answers can be compared, a vote among them is often right more often: docs/reference/verifier-trainer.md says when.
+        Where final answers can be compared, a vote among them is often right more often: docs/how-to/choose-among-answers.md says when.
 
         Raises:
             ValueError: as for a call, or without a solution.
