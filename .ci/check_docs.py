@@ -185,7 +185,10 @@ def check_defaults() -> Iterator[str]:
 
 
 def check_lists() -> Iterator[str]:
-    """The errors page has every exception class, the glossary every paper, and the architecture the example as it is."""
+    """The index has every page, the errors page every exception class, the glossary every paper, and a page the example as it is."""
+    index = ROOT / "docs" / "index.md"
+    listed = {index, *((index.parent / link).resolve() for link in LINK.findall(read(index)))}
+    yield from (f"docs/index.md lacks {page}" for page in PAGES if index.parent in page.parents and page not in listed)
     classes = [(path, node) for path in SOURCES for node in ast.walk(parse(path)) if isinstance(node, ast.ClassDef)]
     raised = {
         node.name for _, node in classes if any(re.search(r"(Error|Exception)$", ast.unparse(b)) for b in node.bases)

@@ -322,9 +322,7 @@ def list_stale(recorded: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "names", nargs="*", metavar="name", choices=sorted(PICTURES), help="pictures to make (default: all)"
-    )
+    parser.add_argument("names", nargs="*", metavar="name", help="pictures to make (default: all)")
     parser.add_argument("--check", action="store_true", help="only list the pictures that are stale")
     parser.add_argument("--games", type=Path, default=REPOSITORY / "build" / "pictures", help="folder of the games")
     arguments = parser.parse_args()
@@ -334,7 +332,9 @@ def main() -> int:
         print("\n".join(messages), end="\n" * bool(messages))
         return bool(messages)
 
-    chosen = {name: picture for name, picture in PICTURES.items() if name in arguments.names or not arguments.names}
+    if unknown := set(arguments.names) - PICTURES.keys():
+        parser.error(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
+    chosen = {name: PICTURES[name] for name in arguments.names or PICTURES}
     play_games(arguments.games)
     for name, picture in chosen.items():
         (IMAGES / name).write_bytes(picture.make(arguments.games))
