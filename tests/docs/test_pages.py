@@ -1,12 +1,16 @@
 """The code blocks of the pages run as printed, with tiny models in place of those on the Hub."""
 
+import argparse
 import doctest
 import json
 import re
+import runpy
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +24,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 
 from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.check.mistakes import check_recipe
+from pvg_hf.cli.main import main as pvg
 from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig
@@ -36,6 +41,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import lora_for_verifier
 from pvg_hf.rewards import load_reward
 from pvg_hf.rewards.correction_audit import audit_prover
+from pvg_hf.run.console import ScriptParser
 from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.trainers.reward.invariance import load_regulariser
 from tests.support.adapted_players import make_prover, save_player
@@ -48,6 +54,19 @@ PAGES = sorted([*DOCS.glob("**/*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its name in the first line
 NOT_RUN = "# needs "  # a block that begins so needs what no test can have, which it names
+RUN_BY_OTHERS = {
+    "explanation/how-a-game-works.md": "the end of examples/one_round.py, by tests/examples",
+    "how-to/share-on-the-hub.md": "tests/hub/test_loading.py",
+    "reference/prover-trainer.md": "tests/trainers",
+}
+OUTPUT = {"console", "input"}  # languages of what is read, not typed
+NOT_STARTED = {
+    **dict.fromkeys(("git", "pip", "cd", "source"), "installs or enters"),
+    **dict.fromkeys(("vllm", "text-embeddings-router", "curl"), "a server that is not ours"),
+    "accelerate": "several processes",
+    "make": ".ci/check_docs.py knows the targets",
+}
+WITHOUT_PARSER = {"examples/one_round.py", "benchmarks/code_figures.py"}  # read `sys.argv` themselves
 
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {
@@ -373,34 +392,96 @@ def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_name_existing_recipes(page):
-    """The command knows the options, and the recipe exists and takes the overrides."""
-    known = {
-        "--plan",
-        "--for",
-        "--pilot",
-        "--status",
-        "--phase",
-        "--round",
-        "--launcher",
-        "--workers",
-        "--config_file",
-    }
-    for line in (line for text in _shell_blocks(page) for line in text.splitlines()):
-        found = re.search(
-            r"(?:\bpvg (?:play|plan|pilot|status|sweep|attack)|scripts/run_rounds\.py) (?!--help)(.*)", line
-        )
-        if found is None:
+def test_code_of_every_page_is_run_or_says_why_not(page):
+    name = page.relative_to(DOCS).as_posix() if DOCS in page.parents else f"../{page.name}"
+    blocks = [text for language, text in BLOCK.findall(page.read_text("utf-8")) if language in ("python", "pycon")]
+    is_run_here = f'"{name}"' in Path(__file__).read_text("utf-8") or name == README
+    assert is_run_here or all(text.startswith(NOT_RUN) for text in blocks)
+    languages = {language for language, _ in BLOCK.findall(page.read_text("utf-8"))}
+    assert languages <= {"python", "pycon", "yaml", "bash", "sh", "json", *OUTPUT}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_recipe_of_a_page_can_be_read(page):
+    for language, text in BLOCK.findall(page.read_text("utf-8")):
+        if language == "yaml":
+            load_recipe(yaml.safe_load(text))
+
+
+class Understood(Exception):
+    """Raised in place of what a command does, once its arguments are read."""
+
+
+@pytest.fixture
+def only_reads_arguments(monkeypatch):
+    """Commands end once their arguments are read: what they do takes minutes, or needs a GPU, the Hub or a run."""
+    for parser, method in (
+        (argparse.ArgumentParser, "parse_args"),
+        (argparse.ArgumentParser, "parse_intermixed_args"),
+        (ScriptParser, "parse_intermixed_args"),
+    ):
+        monkeypatch.setattr(parser, method, _stopping_after(getattr(parser, method)))
+
+
+def _stopping_after(read_arguments: Callable) -> Callable:
+    def stop(*words, **options):
+        read_arguments(*words, **options)
+        raise Understood
+
+    return stop
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_understood(page, only_reads_arguments, monkeypatch, repository):
+    """A command knows its arguments, and a recipe that it names exists and takes the settings."""
+    monkeypatch.chdir(repository)
+    for words in _commands(page):
+        program, *arguments = words
+        if program in NOT_STARTED or WITHOUT_PARSER & set(words):
             continue
-        recipe, *rest = shlex.split(found[1], comments=True)
-        assert {word for word in rest if word.startswith("--")} <= known, line
-        if Path(recipe).stem not in ("mine", "counting") and not recipe.startswith("runs/"):
-            load = load_message_recipe if "messages/" in recipe else load_recipe
-            load(find_recipe(recipe), [word for word in rest if "=" in word and not word.startswith("-")])
+        if program == "pvg":
+            with pytest.raises(Understood):
+                pvg(arguments)
+        else:
+            assert program == "python", words
+            is_module = arguments[0] == "-m"
+            name, *arguments = arguments[is_module:]
+            monkeypatch.setattr(sys, "argv", [name, *arguments])
+            start = runpy.run_module if is_module else runpy.run_path
+            with pytest.raises(Understood):
+                start(name, run_name="__main__")
+        if program == "pvg" and arguments[0] in ("play", "plan", "pilot", "status", "sweep", "attack"):
+            _, recipe, *rest = arguments
+            if Path(recipe).stem not in ("mine", "counting") and not recipe.startswith("runs/"):
+                load = load_message_recipe if "messages/" in recipe else load_recipe
+                load(find_recipe(recipe), [word for word in rest if "=" in word and not word.startswith("-")])
 
 
-def _shell_blocks(page: Path) -> list[str]:
-    return [text for language, text in BLOCK.findall(page.read_text("utf-8")) if language in ("bash", "sh")]
+def _commands(page: Path) -> Iterator[list[str]]:
+    """Yield the words of each command of a page, without variables, redirections and the launcher."""
+    for language, text in BLOCK.findall(page.read_text("utf-8")):
+        begun = ""
+        for line in text.splitlines() if language in ("bash", "sh") else ():
+            begun += line.removesuffix("\\") + "\n"
+            try:
+                words = shlex.split(begun, comments=True)
+            except ValueError:  # a quotation goes on in the next line
+                continue
+            if line.endswith("\\"):
+                continue
+            begun = ""
+            words = list(dropwhile(lambda word: re.match(r"[A-Z_]+=", word), words))
+            if words:
+                yield list(takewhile(lambda word: word not in ("<", ">", "|"), words))
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["how-to/compare-seeds-and-settings.md", "reference/figures.md", "reference/grading.md", "reference/sandbox.md"],
+)
+def test_examples_that_need_no_model_run(page, monkeypatch, repository):
+    monkeypatch.chdir(repository)
+    assert _run(page)
 
 
 def test_the_example_of_the_errors_page():
