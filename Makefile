@@ -19,16 +19,17 @@ install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 $(BIN)/pvg: setup.py setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app]'
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[app]'
 	@touch $@
 
 $(BIN)/.installed: $(BIN)/pvg
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,docs,track,quant]'
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[app,dev,docs,track,quant]'
 	@touch $@
 
 # One thread: models this small gain nothing from a second one, which would take as much processor time again.
 demo: $(BIN)/pvg  ## Play recipes/demo.yaml: one round on a CPU, in under five minutes with the installation
 	ACCELERATE_USE_CPU=true OMP_NUM_THREADS=1 $(BIN)/pvg play demo
+	@echo 'The command pvg needs this environment: source .venv/bin/activate'
 
 app: $(BIN)/pvg  ## Look at a run in the browser: make app RUN=runs/demo
 	$(BIN)/pvg show $(RUN)
