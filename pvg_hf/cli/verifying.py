@@ -176,7 +176,8 @@ def _write(rows: list[dict[str, Any]], options: Namespace) -> str:
 def _check_writable(verifier: str) -> None:
     if not Path(verifier).is_dir():
         raise ValueError(
-            f"A calibration is written beside the weights. Download them first: `hf download {verifier} --local-dir VERIFIER`."
+            "A calibration is written beside the weights. Download them first: "
+            f"`pvg export {verifier} --player verifier --output VERIFIER`."
         )
     if (Path(verifier) / DIGESTS).is_file():
         raise ValueError(

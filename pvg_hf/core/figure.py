@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
-
-from scipy.special import ndtri
 
 ALPHA = 0.05  # intervals are of 1 - ALPHA
 
@@ -59,7 +58,7 @@ def wilson(share: float, size: float, n: int) -> Figure:
 
     `scipy.stats.binomtest` has the interval too, but only for a whole number of trials.
     """
-    z = float(-ndtri(ALPHA / 2))
+    z = -NormalDist().inv_cdf(ALPHA / 2)
     rate, shrink = share * size / size, 1 + z**2 / size
     centre = (rate + z**2 / (2 * size)) / shrink
     half = z * math.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2)) / shrink

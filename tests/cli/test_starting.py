@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.cli.main import main
 from pvg_hf.cli.sources import find_recipe, packaged_recipes
 from pvg_hf.config import load_recipe
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.run.layout import RunFolder
 
 
 @pytest.mark.parametrize("source", ["quickstart", "recipes/quickstart.yaml", "quickstart.yaml"])
@@ -25,6 +27,22 @@ def test_an_own_file_and_a_runs_folder_are_recipes_too(tmp_path, monkeypatch):
     Path("run").mkdir()
     Path("run", "recipe.yaml").write_text("name: run")
     assert find_recipe("run") == Path("run", "recipe.yaml")
+
+
+def test_a_run_is_found_by_its_name_and_where_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("quickstart", "mine"):
+        recipe = load_recipe({"name": name, "output_dir": "elsewhere"})
+        folder = RunFolder(Path("runs", name))
+        folder.root.mkdir(parents=True)
+        folder.recipe.write_text(yaml.safe_dump(recipe.to_dict()))
+    assert find_recipe("mine") == Path("runs", "mine", "recipe.yaml")
+    assert find_recipe("quickstart") == packaged_recipes()["quickstart"]
+    assert find_recipe("quickstart", prefers_run=True) == Path("runs", "quickstart", "recipe.yaml")
+    assert main(["status", "mine"]) == 0  # not in `elsewhere`, where it was
+    assert f"Run folder  {Path('runs', 'mine')}" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="Did you mean `mine`"):
+        find_recipe("mien")
 
 
 def test_an_unknown_recipe_is_answered_with_a_suggestion():
