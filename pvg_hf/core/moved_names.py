@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 
 MOVED = {
@@ -16,13 +17,19 @@ MOVED = {
     "pvg_hf.judging.drawn_best_of_n": "pvg_hf.experimental.judging.drawn_pool",
     "pvg_hf.judging.listing": "pvg_hf.experimental.judging.round_evaluations",
     "pvg_hf.judging": "pvg_hf.experimental.judging",
+    "pvg_hf.messages.message_losses": "pvg_hf.experimental.messages.game_modules",
+    "pvg_hf.messages.message_run": "pvg_hf.experimental.messages.run",
     "pvg_hf.messages": "pvg_hf.experimental.messages",
+    "pvg_hf.metrics.steps_to_exploit": "pvg_hf.experimental.attacks.steps_to_exploit",
     "pvg_hf.sandbox": "pvg_hf.experimental.programs.sandbox",
     "pvg_hf.study": "pvg_hf.experimental.study",
     "pvg_hf.sweep": "pvg_hf.experimental.sweep",
+    "pvg_hf.tasks.apps": "pvg_hf.experimental.programs.apps",
+    "pvg_hf.tasks.code.extraction": "pvg_hf.experimental.programs.code.parsing",
     "pvg_hf.tasks.code": "pvg_hf.experimental.programs.code",
     "pvg_hf.tasks.decisions": "pvg_hf.experimental.messages.decisions",
     "pvg_hf.tasks.functions": "pvg_hf.experimental.programs.functions",
+    "pvg_hf.tasks.mbpp": "pvg_hf.experimental.programs.mbpp",
 }
 """New path of each old one, the inner ones first; the modules within follow."""
 
@@ -53,7 +60,8 @@ class _Finder(MetaPathFinder):
         old = next((old for old in MOVED if f"{fullname}.".startswith(f"{old}.")), None)
         if old is None:
             return None
-        return ModuleSpec(fullname, _Copy(MOVED[old] + fullname.removeprefix(old)), is_package=True)
+        new = MOVED[old] + fullname.removeprefix(old)
+        return ModuleSpec(fullname, _Copy(new), is_package=True) if find_spec(new) else None
 
 
 def keep_old_names() -> None:

@@ -70,10 +70,6 @@ class ScoreCalibration:
             raise ValueError(f"`completeness` must be in (0, 1); got {completeness}.")
         return float(np.interp(1 - completeness, GRID, self.correct_scores))
 
-    def false_accepts_at(self, threshold: float) -> float:
-        """Return the share of the incorrect solutions with a higher score."""
-        return 1 - float(np.interp(threshold, self.incorrect_scores, GRID))
-
     def probability_of(self, score: float) -> float:
         """Return the probability that a solution with this score is correct, in (0, 1)."""
         # The exponent is clipped, because `math.exp` overflows above about 709.

@@ -7,7 +7,7 @@ from typing import Any
 
 from pvg_hf.config.noise_section import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, refuse_withheld
-from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
+from pvg_hf.core.roles import ACCEPTING, Outcome, label_of
 from pvg_hf.noise.draws import call_draws, call_seed, solution_key
 from pvg_hf.noise.error_buckets import ErrorBuckets
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
@@ -97,11 +97,6 @@ class CheckerOutcome:
     def label(self) -> int | None:
         """The label that a learner gets; `None` if the checker abstained."""
         return label_of(self.code)
-
-    @property
-    def is_flagged(self) -> bool:
-        """Whether injected noise made this verdict wrong."""
-        return self.code in SPURIOUS
 
 
 class ImperfectChecker:

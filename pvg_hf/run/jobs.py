@@ -114,6 +114,10 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
     if done:
         logger.info("%d of %d jobs are done", len(done), len(jobs))
 
+    def broken() -> JobsFailedError:
+        killed = RuntimeError("a worker was killed, perhaps because memory ran out; give fewer `--workers`")
+        return JobsFailedError(failed | dict.fromkeys([job.name for job in running.values()], killed), len(jobs))
+
     def end(job: Job, outcome: str) -> None:
         number = total - len(waiting) - len(running)
         left = (time.monotonic() - started) / number * (total - number)
@@ -129,10 +133,15 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
             ready = next((job for job in waiting if done.issuperset(job.needs)), None)
             if ready is not None:
                 waiting.remove(ready)
-                running[pool.submit(ready.run)] = ready
+                try:
+                    future = pool.submit(ready.run)
+                except BrokenExecutor as err:
+                    running[Future()] = ready
+                    raise broken() from err
+                running[future] = ready
             assert running or not waiting, f"{[job.name for job in waiting]} need jobs that are not there"
             for future in wait(running, timeout=None if ready is None else 0, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
+                job = running[future]
                 try:
                     outcome = future.result() or "done"
                     done.add(job.name)
@@ -140,11 +149,8 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
                     failed[job.name] = err
                     outcome = f"no result: {err}"
                 except BrokenExecutor as err:
-                    killed = RuntimeError(
-                        "a worker was killed, perhaps because memory ran out; give fewer `--workers`"
-                    )
-                    lost = dict.fromkeys([job.name, *(other.name for other in running.values())], killed)
-                    raise JobsFailedError(failed | lost, len(jobs)) from err
+                    raise broken() from err
+                del running[future]
                 end(job, outcome)
     if failed:
         raise JobsFailedError(failed, len(jobs))

@@ -150,8 +150,8 @@ def test_a_verifier_is_trained_on_labelled_solutions(verifier, labelled, tmp_pat
 def test_a_prover_is_trained_on_a_task_and_loads(arithmetic_run, tmp_path, capsys):
     output = tmp_path / "prover"
     words = ["train", "prover", "arithmetic", "--model", "arithmetic", "--output", str(output), "--lora"]
-    sizes = ["per_device_train_batch_size=8", "num_generations=4", "max_completion_length=24"]
-    settings = [*sizes, "max_steps=1", "learning_rate=1e-3", "use_cpu=true", "report_to=none"]
+    sizes = ["per_device_train_batch_size=16", "num_generations=8", "max_completion_length=64"]
+    settings = [*sizes, "max_steps=2", "learning_rate=1e-3", "use_cpu=true", "report_to=none"]
     with pytest.raises(SystemExit):
         main([*words, *settings])
     assert "needs a --verifier" in capsys.readouterr().err

@@ -28,7 +28,8 @@ def test_modules_within_follow():
     assert MessageMLPProver is Now
 
 
-def test_a_path_that_never_was_is_not_found():
+@pytest.mark.parametrize("name", ["pvg_hf.no_such_part", "pvg_hf.study.no_such_part"])
+def test_a_path_that_never_was_is_not_found(name):
     with pytest.raises(ModuleNotFoundError, match="no_such_part"):
-        import_module("pvg_hf.no_such_part")
+        import_module(name)
     assert pvg_hf.__all__

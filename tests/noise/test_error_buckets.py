@@ -8,6 +8,7 @@ import yaml
 
 from pvg_hf.config import RecipeError, load_recipe
 from pvg_hf.config.noise_section import CheckerConfig, ErrorsConfig
+from pvg_hf.core.roles import Outcome
 from pvg_hf.noise.error_buckets import ErrorBuckets
 from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker
 from pvg_hf.noise.routing import Tier
@@ -122,7 +123,7 @@ def test_a_higher_rate_accepts_what_a_lower_rate_accepts():
 def test_a_checker_errs_before_the_noise_of_its_tiers():
     near = errors(bucket("rel_error < 0.1"))
     outcome = ImperfectChecker(None, Tier("plain"), errors=near).check(PROBLEM, "#### 99", verdict=Verdict(False))
-    assert (outcome.label, outcome.is_flagged) == (1, False)
+    assert (outcome.label, outcome.code) == (1, Outcome.VERIFIED)
     config = CheckerConfig(errors=yaml.safe_load(PUBLISHED), noise_enabled=False)
     checker = make_checker(config, seed=0)
     assert [checker.check(PROBLEM, f"#### {answer}", verdict=Verdict(False)).label for answer in (99, 50)] == [1, 0]

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from pvg_hf.core.roles import SPURIOUS
 from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
 from pvg_hf.noise.imperfect_checker import recall_outcomes
 from pvg_hf.noise.telemetry import count_calls, digest_events, escalation_rates, noise_rates, read_events
@@ -46,7 +47,7 @@ def test_counts_are_those_of_the_outcomes():
     assert counts.escalations == {"quick->slow": len(further)}
     assert counts.successes == {"quick->slow": sum(outcome.success for outcome in further)}
     assert counts.num_abstentions == sum(outcome.label is None for outcome in outcomes.values())
-    assert counts.num_flagged == sum(outcome.is_flagged for outcome in outcomes.values())
+    assert counts.num_flagged == sum(outcome.code in SPURIOUS for outcome in outcomes.values())
 
 
 VERDICTS = {

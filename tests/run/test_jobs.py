@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import signal
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -85,6 +86,21 @@ def test_a_killed_worker_names_its_job_and_results_are_kept(tmp_path):
     with pytest.raises(JobsFailedError, match=r"(?s)killed: a worker was killed.*--workers"):
         run_jobs([make_job(tmp_path, CLEAN[0]), killed], num_workers=2)
     assert (tmp_path / CLEAN[0]).exists()
+
+
+class _BreaksAtOnce(ThreadPoolExecutor):
+    """Takes one job, and is broken when it gets the next."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self._work_queue.qsize() or self._threads:
+            raise BrokenExecutor("a process in the pool was terminated")
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_pool_that_breaks_between_two_jobs_names_both(tmp_path):
+    jobs = [Job(name, lambda: None, lambda: False) for name in ("first", "second")]
+    with pytest.raises(JobsFailedError, match=r"second.*: a worker was killed"):
+        run_jobs(jobs, _BreaksAtOnce(1))
 
 
 def _kill_worker(first: Path) -> None:
