@@ -36,7 +36,7 @@ CATALOGUE_END = "<!-- end of the catalogue -->"
 ADDRESSES = {"README.md": r"git clone ", "setup.cfg": r"^url = ", "CITATION.cff": r"^repository-code: "}
 """Files that repeat `PROJECT_URL`, with what stands before it."""
 _CHANGES = " May change in a started run."
-_TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
+_TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "boolean"}
 _BOUNDS = {
     "minimum": ">=",
     "exclusiveMinimum": ">",
