@@ -136,7 +136,9 @@ def shoot_study(games: Path) -> bytes:
 
 
 def shoot_report(games: Path) -> bytes:
-    with browsing((games / "quickstart" / "report.html").as_uri()) as page:
+    from pvg_hf.report.page import write_report
+
+    with browsing(write_report(games / "quickstart").resolve().as_uri()) as page:
         return shoot(page, height=1100)
 
 
