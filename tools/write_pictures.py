@@ -138,7 +138,8 @@ def shoot_study(games: Path) -> bytes:
 def shoot_report(games: Path) -> bytes:
     from pvg_hf.report.page import write_report
 
-    with browsing(write_report(games / "quickstart").resolve().as_uri()) as page:
+    # As wide as the first plot.
+    with browsing(write_report(games / "quickstart").resolve().as_uri(), width=1000) as page:
         return shoot(page, height=1100)
 
 
@@ -275,14 +276,14 @@ def serving(make: Callable[[ExitStack], Any], gate: Any) -> Iterator[str]:
 
 
 @contextmanager
-def browsing(url: str) -> Iterator[Any]:
+def browsing(url: str, width: int = WIDTH) -> Iterator[Any]:
     """Open a page in Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         chromium = os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": 500}, device_scale_factor=2)
+        page = browser.new_page(viewport={"width": width, "height": 500}, device_scale_factor=2)
         page.set_default_timeout(60_000)
         page.goto(url)
         yield page
@@ -293,7 +294,7 @@ def shoot(page: Any, height: int | None = None) -> bytes:
     """Return the page as PNG, or its first `height` pixels; the time lets what has just appeared settle."""
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
-    clip = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+    clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}
     png = page.screenshot(full_page=True) if height is None else page.screenshot(full_page=True, clip=clip)
     smaller = io.BytesIO()
     Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(smaller, format="PNG", optimize=True)
