@@ -96,18 +96,18 @@ def shoot_rounds(games: Path) -> bytes:
 
 
 def shoot_evaluations(games: Path) -> bytes:
-    """The first flawed proof whose flaw the verifier names, without an issue that does not exist."""
+    """Shoot the first wrong proof in which the verifier finds real flaws only."""
     from pvg_hf.app.runs import open_run
     from pvg_hf.report.examples import has_hallucination
 
     rows = next(reversed(open_run(games / "proofs").evaluations().tables.values())).reset_index(drop=True)
-    is_good = (
-        (rows["reference"] == rows["predicted"]) & (rows["reference"] < 1) & ~rows["issues"].map(has_hallucination)
-    )
+    is_found = (rows["reference"] == 0) & (rows["predicted"] == 0) & ~rows["issues"].map(has_hallucination)
+    place = is_found.idxmax()
     with serving_app(games / "proofs") as url, browsing(f"{url}/evaluations") as page:
-        page.locator("#position input").fill(str(is_good.idxmax() + 1))
-        page.keyboard.press("Tab")
         page.locator("#evaluation pre").first.wait_for()
+        page.locator("#position input").fill(str(place + 1))
+        page.keyboard.press("Tab")
+        page.locator("#evaluation pre").first.get_by_text(rows["solution"][place].split("\n")[0]).wait_for()
         return shoot(page)
 
 
@@ -293,6 +293,7 @@ def browsing(url: str, width: int = WIDTH) -> Iterator[Any]:
 def shoot(page: Any, height: int | None = None) -> bytes:
     """Return the page as PNG, or its first `height` pixels; the time lets what has just appeared settle."""
     page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(1500)
     clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}
     png = page.screenshot(full_page=True) if height is None else page.screenshot(full_page=True, clip=clip)
