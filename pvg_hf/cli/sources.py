@@ -66,8 +66,10 @@ def find_run(source: str) -> str:
     """
     if Path(source, "recipe.yaml").is_file() or is_published_name(source):
         return source
-    place = RUNS / source
-    return str(place if (place / "recipe.yaml").is_file() else RunFolder.find(Path(source)).root)
+    is_name = Path(source).name == source and not Path(source).exists()
+    return str(
+        RunFolder.find(RUNS / source if is_name or (RUNS / source / RECIPE_FILE).is_file() else Path(source)).root
+    )
 
 
 def find_folder(source: str) -> Path:

@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, shares_of
 from pvg_hf.core.units import show_percent, show_seconds
@@ -214,7 +215,7 @@ def _header(folder: RunFolder, phases: list[PhaseStatus], *, with_report: bool) 
     yield from _time_left(phases)
     absent = "none yet; it comes with the first evaluated round" if with_report else "none, by `logging.report`"
     if folder.pilot.exists():
-        yield f"{'Pilot':<{LABEL}}{folder.pilot}; `--pilot` prints it"
+        yield f"{'Pilot':<{LABEL}}{folder.pilot}; `{pvg_command('pilot', folder.root)}` prints it"
     report = folder.report if folder.report.exists() else absent
     yield f"{'Report':<{LABEL}}{report}"
     provers = folder.rounds("prover").values()

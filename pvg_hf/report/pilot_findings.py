@@ -219,7 +219,7 @@ class Pilot:
         if stops:
             lines = ["The pilot stops the game, before anything expensive:", *(f"- {reason}" for reason in stops)]
             lines += ["What to change:", *(f"- {item}" for item in self.advice())]
-            end = "`--pilot` with other settings shows what they change, e.g. `--pilot prover.temperature=0.7`. To play all the "
+            end = "`pvg pilot` with other settings shows what they change, e.g. `prover.temperature=0.7`. To play all the "
             raise ValueError("\n".join([*lines, f"{end}same: `bootstrap.pilot_problems=0`."]))
 
     def describe(self) -> str:
