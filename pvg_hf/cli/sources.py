@@ -47,7 +47,9 @@ def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
     if is_published_name(source) and not is_misspelled:
         return locate_run(source, with_provers=False) / RECIPE_FILES[0]
     known = [*packaged, *(place.parent.name for place in RUNS.glob(f"*/{RECIPE_FILES[0]}"))]
-    raise ValueError(f"There is no recipe or run `{source}`. {suggest(name, known)} `pvg recipes` lists the recipes.")
+    raise ValueError(
+        f"There is no recipe `{source}`, and no run of this name. {suggest(name, known)} `pvg recipes` lists the recipes."
+    )
 
 
 def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
