@@ -59,7 +59,7 @@ RUN_BY_OTHERS = {
     "how-to/share-on-the-hub.md": "tests/hub/test_loading.py",
     "reference/prover-trainer.md": "tests/trainers",
 }
-OUTPUT = {"console", "input"}  # languages of what is read, not typed
+OUTPUT = {"console", "input", "text"}  # languages of what is read, not typed
 NOT_STARTED = {
     **dict.fromkeys(("git", "pip", "cd", "source"), "installs or enters"),
     **dict.fromkeys(("vllm", "text-embeddings-router", "curl"), "a server that is not ours"),
