@@ -168,10 +168,10 @@ class GamePlan:
             for phase in plan.counts
         ]
         left = _times_left(self.recipe, self.rounds)
-        is_known = all(seconds is not None for *_, seconds in left)
+        seconds_left = [None if seconds is None else number * seconds for *_, number, seconds in left]
         return {
             "run": str(RunFolder.of(self.recipe).root),
-            "seconds_left": sum(number * seconds for *_, number, seconds in left) if is_known else None,
+            "seconds_left": None if None in seconds_left else sum(filter(None, seconds_left)),
             "phases": phases,
             "notes": list(list_notes(self.recipe, self.rounds)),
         }

@@ -96,7 +96,7 @@ def _fall_statements(rounds: Sequence[RoundData]) -> list[Statement]:
 def find_falls(rounds: Sequence[RoundData]) -> dict[str, RoundData]:
     """Figures of the last verifier that fell clearly, each with the round that it fell from: the one before, or else the first."""
     last = rounds[-1]
-    falls = {}
+    falls: dict[str, RoundData] = {}
     for key in FALLS:
         for before in _compared_rounds(rounds):
             if (difference_of_ends(last.figure(key), before.figure(key)).high or 0) < 0:

@@ -280,7 +280,8 @@ class StaticSampler(Sampler):
             use_cache=True,
             logits_to_keep=1,
         )
-        for index, layer in enumerate(states.layers):
+        layers: Any = states.layers  # of several kinds, which share no type
+        for index, layer in enumerate(layers):
             self._cache.update(layer.keys[of_rows], layer.values[of_rows], index)
 
     def _settings(self, steps: int) -> GenerationConfig:
