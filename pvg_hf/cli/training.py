@@ -88,7 +88,8 @@ def _train_verifier(options: Namespace, settings: Mapping[str, str]) -> str:
         eval_dataset=_load_pairs(options.eval_data, options)[0] if options.eval_data else None,
         peft_config=_adapter(options, "SEQ_CLS"),
     )
-    if are_made and trainer.verifier_input:  # the line break after a problem belongs to the input format, not to the problem
+    # The line break after a problem belongs to the input format, not to the problem.
+    if are_made and trainer.verifier_input:
         trainer.verifier_input = replace(trainer.verifier_input, template=VerifierConfig().template)
     trainer.train()
     found = f"pair accuracy {trainer.evaluate()['eval_accuracy']:.3f}\n" if options.eval_data else ""
