@@ -1,5 +1,8 @@
 """Tests of the pilot before a game, on tasks whose grades are fixed."""
 
+import json
+from argparse import Namespace
+
 import pytest
 
 from pvg_hf import load_recipe, play
@@ -98,13 +101,16 @@ def test_a_damaged_pilot_is_run_again(graded):
 
 
 def test_the_pilot_alone_is_printed(graded, capsys):
-    assert _run_pilot(graded("half")) == 0
+    options = Namespace(json=False)
+    assert _run_pilot(graded("half"), options) == 0
     printed = capsys.readouterr().out
     assert all(part in printed for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
     assert not RunFolder.of(graded("half")).recipe.exists()
     with pytest.raises(ValueError, match="sneaky: 0 of 6"):
-        _run_pilot(graded("all"))
+        _run_pilot(graded("all"), options)
     assert "CORRECT in the" in capsys.readouterr().out
+    assert _run_pilot(graded("half"), Namespace(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)
 
 
 def test_a_pilot_needs_problems_and_a_prover(graded):

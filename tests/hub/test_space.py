@@ -1,5 +1,6 @@
 """The app as a Space of the Hub, and the answers of a study that it uploads."""
 
+import json
 import shutil
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_public_space_is_warned_of(hub, client, reference, repository):
     assert status == 0
     assert "Warning: a public Space" in told
     assert not hub.repo("app").is_private
-    assert b"'--participants', '30'" in hub.repo("app").files()["app.py"]
+    assert json.loads(hub.repo("app").files()["space.json"])["arguments"][-2:] == ["--participants", "30"]
 
 
 @pytest.mark.parametrize("run", ["nope", f"{OWNER}/nobody", f"{OWNER}/unfinished", "FOLDER/nope", "FOLDER"])
