@@ -10,13 +10,15 @@ from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.report.statements import helpful_statements, implicit_statements, whole_percent
 from pvg_hf.run.read import RoundData
 
+HOLDS = 0.5  # a verifier holds if it clearly rejects more than half of the mistakes of the prover trained against it
+
 
 def write_headline(rounds: Sequence[RoundData]) -> Statement:
     """
     What the game has come to, in one sentence: the last verifier, against its own prover first, and the helpful prover.
 
-    It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear. `rounds` are evaluated
-    ones, in order.
+    It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear, and the last verifier
+    accepts clearly less than half of its own prover's mistakes; else partly. `rounds` are evaluated ones, in order.
     """
     if not rounds:
         return Statement("plain", "No verdict yet", "no round has been evaluated.")
@@ -24,6 +26,9 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
     statements = [*verifier_statements(rounds), helpful_statements(last)[0]]
     marks = {one.mark for one in statements}
     mark = next((mark for mark in ("bad", "open") if mark in marks), "good")
+    subject, own = TAGS[mark], last.figure(OWN_ACCEPTED)
+    if mark == "good" and (own.high is None or own.high >= HOLDS):
+        mark, subject = "open", "partly as hoped"
     bad = [one.subject for one in statements if one.mark == "bad"]
     found = [f"verifier {last.round_index} {_own_prover_words(last)}"]
     if falls := find_falls(rounds):
@@ -35,7 +40,7 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
         found.append(
             f"{whole_percent(right)} of the helpful prover's solutions are correct, {whole_percent(base)} before the game"
         )
-    return Statement(mark, TAGS[mark].capitalize(), f"{'; '.join(found)}.")
+    return Statement(mark, subject.capitalize(), f"{'; '.join(found)}.")
 
 
 def _own_prover_words(last: RoundData) -> str:

@@ -38,10 +38,16 @@ FIRST = a_round(0, pairs=0.7, accepts=0.9)
 HELPFUL = "86 % of the helpful prover's solutions are correct, 47 % before the game."
 RUNS = {
     "better": (
-        [FIRST, a_round(1, pairs=0.7, accepts=0.54, of_earlier=[0.2])],
+        [FIRST, a_round(1, pairs=0.8, accepts=0.3, of_earlier=[0.2])],
         "good",
-        "As hoped: verifier 1 orders 70 % of its own prover's pairs rightly (by chance 50 %) and accepts 54 % of that prover's mistakes "
+        "As hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 30 % of that prover's mistakes "
         f"(by chance 95 %); {HELPFUL}",
+    ),
+    "better than chance, and fooled by most mistakes": (
+        [FIRST, a_round(1, pairs=0.55, accepts=0.88, of_earlier=[0.2])],
+        "open",
+        "Partly as hoped: verifier 1 orders 55 % of its own prover's pairs rightly (by chance 50 %) and accepts 88 % of that prover's "
+        f"mistakes (by chance 95 %); {HELPFUL}",
     ),
     "worse": (
         [a_round(0, pairs=0.7, accepts=0.5), a_round(1, pairs=0.42, accepts=0.97, of_earlier=[0.9])],
