@@ -105,7 +105,7 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
     import pandas as pd
 
     from pvg_hf.analyses.form import read_evaluation
-    from pvg_hf.evaluation.analysis_quality import evaluation_figures
+    from pvg_hf.evaluation.verifier_quality import evaluation_figures
     from pvg_hf.scoring import GenerativeVerifier
     from pvg_hf.tasks.proofs import ProofsTask
 
@@ -141,7 +141,7 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
 def label(model: Path, arguments: argparse.Namespace, seed: int, folder: Path) -> dict[str, float | None]:
     """Coverage and precision of scaled verification of the test proofs."""
     from pvg_hf.analyses.scaled import ScaledVerification
-    from pvg_hf.evaluation.analysis_quality import label_figures
+    from pvg_hf.evaluation.verifier_quality import label_figures
     from pvg_hf.scoring import GenerativeVerifier
     from pvg_hf.scoring.auto_label import label_proofs
     from pvg_hf.tasks.proofs import ProofsTask
