@@ -61,7 +61,7 @@ style: install  ## Lint and formatting, mended where they can be
 docs: install  ## Build the site of the documentation, build/site/index.html; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
 
-pictures: install  ## Make the pictures of docs/images anew; the games that they show take minutes
+pictures: install  ## Redraw the pictures of docs/images; the games that they show take minutes
 	ACCELERATE_USE_CPU=true $(BIN)/python -m tools.write_pictures
 
 reference: install  ## Write the generated part of docs/reference/recipes.md and the JSON Schema

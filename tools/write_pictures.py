@@ -1,5 +1,5 @@
 """
-Make the pictures of docs/images anew: all but round.svg, which is drawn by hand.
+Redraw the pictures of docs/images, except round.svg, which is drawn by hand.
 
     python -m tools.write_pictures                  # plays two games in build/pictures first, if they are not there
     python -m tools.write_pictures report.png       # this one only

@@ -202,7 +202,7 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
 
 
 def _describe_end(folder: RunFolder) -> str:
-    """What a finished game has found, where its report is, and what to type next."""
+    """Sum up a finished game, and name its report and the next commands."""
     from pvg_hf.report.statements import summarise
     from pvg_hf.run.read import load_run
 

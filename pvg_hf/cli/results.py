@@ -1,4 +1,4 @@
-"""What a command prints: text for a person, or with `--json` the same figures for a program."""
+"""Output of commands: text, or with `--json` the same figures for a program."""
 
 import json
 from argparse import ArgumentParser, Namespace

@@ -110,17 +110,13 @@ def local_verifier(found: str) -> str:
     from pvg_hf.models.sources import local_folder
 
     name, round_index = _split_round(found)
-    names = (
-        [name]
-        if name.endswith("-verifier")
-        else [f"{name}-verifier"]
-        if round_index is not None
-        else [name, f"{name}-verifier"]
-    )
-    for one in names[:-1]:
+    of_run = name if name.endswith("-verifier") else f"{name}-verifier"
+    if round_index is not None:
+        return local_folder(of_run, round_name(round_index))
+    if of_run != name:
         with suppress(ValueError):
-            return local_folder(one)
-    return local_folder(names[-1], None if round_index is None else round_name(round_index))
+            return local_folder(name)
+    return local_folder(of_run)
 
 
 def _split_round(source: str) -> tuple[str, int | None]:

@@ -67,6 +67,8 @@ def new(words: Sequence[str]) -> int:
 
     def work() -> str:
         output = options.output or Path(f"my_{name}.py")
+        if output.suffix != ".py" or not output.stem.isidentifier():
+            raise ValueError(f"`{output}` cannot be imported as a module: name it like `my_{name}.py`.")
         text = (TEMPLATES / f"{name}.py.txt").read_text(encoding="utf-8").replace("MODULE", output.stem)
         return _write_new(output, text)
 

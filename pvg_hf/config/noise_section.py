@@ -157,7 +157,7 @@ class ErrorBucketConfig:
     """Solutions with error rates of their own."""
 
     selector: str = ""
-    """Which solutions: a condition such as `rel_error < 0.1`; docs/explanation/noise.md lists what it can read."""
+    """Condition on the solutions, such as `rel_error < 0.1`; docs/explanation/noise.md lists what it can read."""
     TPR: f.Share | None = None
     """P(accepted | correct) of these solutions."""
     FPR: f.Share | None = None

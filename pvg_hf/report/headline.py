@@ -15,25 +15,24 @@ HOLDS = 0.5  # a verifier holds if it clearly rejects more than half of the mist
 
 def write_headline(rounds: Sequence[RoundData]) -> Statement:
     """
-    What the game has come to, in one sentence: the last verifier, against its own prover first, and the helpful prover.
+    Sum up a game in one sentence: the last verifier, against its own prover first, and the helpful prover.
 
     It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear, and the last verifier
     accepts clearly less than half of its own prover's mistakes; else partly. `rounds` are evaluated ones, in order.
     """
     if not rounds:
         return Statement("plain", "No verdict yet", "no round has been evaluated.")
-    last = rounds[-1]
-    statements = [*verifier_statements(rounds), helpful_statements(last)[0]]
-    marks = {one.mark for one in statements}
+    last, falls = rounds[-1], find_falls(rounds)
+    of_verifiers = verifier_statements(rounds)
+    marks = {one.mark for one in (*of_verifiers, helpful_statements(last)[0])}
     mark = next((mark for mark in ("bad", "open") if mark in marks), "good")
     subject, own = TAGS[mark], last.figure(OWN_ACCEPTED)
     if mark == "good" and (own.high is None or own.high >= HOLDS):
         mark, subject = "open", "partly as hoped"
-    bad = [one.subject for one in statements if one.mark == "bad"]
     found = [f"verifier {last.round_index} {_own_prover_words(last)}"]
-    if falls := find_falls(rounds):
+    if falls:
         found.append(f"it got worse ({'; '.join(map(heading_of, falls))})")
-    if any(" against verifier " in subject for subject in bad):
+    if any(one.mark == "bad" for one in of_verifiers[1 + bool(falls) :]):  # comparisons with earlier verifiers
         found.append("it accepts clearly more of an earlier prover's mistakes than an earlier verifier")
     right, base = last.figure("accuracy/helpful"), last.figure("base_accuracy/helpful")
     if None not in (right.value, base.value):
@@ -64,7 +63,7 @@ class Tile:
 
 
 def write_tiles(rounds: Sequence[RoundData]) -> list[Tile]:
-    """The newest prover against the newest verifier, the helpful prover, and its legibility; none before an evaluation."""
+    """Return the tiles of the newest prover and verifier, the helpful prover, and its legibility; none before an evaluation."""
     if not rounds:
         return []
     last = rounds[-1]
@@ -87,7 +86,7 @@ def write_tiles(rounds: Sequence[RoundData]) -> list[Tile]:
 
 
 def _legibility_tile(last: RoundData) -> Tile:
-    """What is left to the reader, if the task's checker knows it; else the length."""
+    """Show how much reasoning is left to the reader, if the task's checker knows it, and else the length."""
     for statement in implicit_statements(last):
         key = "implicit_share/helpful"
         return _tile(statement.mark, "Legibility: reasoning left to the reader", last.figure(key), _before(last, key))

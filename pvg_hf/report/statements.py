@@ -134,7 +134,7 @@ def helpful_statements(last: RoundData) -> list[Statement]:
 
 
 def implicit_statements(last: RoundData) -> list[Statement]:
-    """What helpful solutions leave to the reader, if the task's checker knows it."""
+    """State how much reasoning helpful solutions leave to the reader, if the task's checker knows it."""
     # A task whose checker knows it: a form of legibility that needs no judge.
     base, now = last.figure("base_implicit_share/helpful"), last.figure("implicit_share/helpful")
     if base.value is None or now.value is None:

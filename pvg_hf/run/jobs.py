@@ -114,9 +114,10 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
     if done:
         logger.info("%d of %d jobs are done", len(done), len(jobs))
 
-    def broken() -> JobsFailedError:
+    def broken(*lost: Job) -> JobsFailedError:
         killed = RuntimeError("a worker was killed, perhaps because memory ran out; give fewer `--workers`")
-        return JobsFailedError(failed | dict.fromkeys([job.name for job in running.values()], killed), len(jobs))
+        names = [job.name for job in (*running.values(), *lost)]
+        return JobsFailedError(failed | dict.fromkeys(names, killed), len(jobs))
 
     def end(job: Job, outcome: str) -> None:
         number = total - len(waiting) - len(running)
@@ -136,8 +137,7 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
                 try:
                     future = pool.submit(ready.run)
                 except BrokenExecutor as err:
-                    running[Future()] = ready
-                    raise broken() from err
+                    raise broken(ready) from err
                 running[future] = ready
             assert running or not waiting, f"{[job.name for job in waiting]} need jobs that are not there"
             for future in wait(running, timeout=None if ready is None else 0, return_when=FIRST_COMPLETED).done:

@@ -140,7 +140,7 @@ class RunFolder:
         advice = (
             f"The runs there are {', '.join(found[:12])}"
             if found
-            else "Play one first: `pvg play demo` plays runs/demo in three minutes"
+            else "Play one first: `pvg play demo` plays runs/demo in a few minutes"
         )
         raise ValueError(f"{what}. {advice}.")
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import runpy
 import signal
 import sys
 import time
@@ -34,7 +35,7 @@ def main(order: dict) -> None:
         at_moment(order["moment"], lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     if "arguments" in order:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the command takes all cores that it may
-        run_command(order["arguments"])
+        run_command(order["arguments"], order.get("script"))
     if "attacked" in order:
         attack(order)
         return
@@ -124,10 +125,14 @@ def attack(order: dict) -> None:
     run_attacks([verifier], AttackSettings(**order["settings"]), Path(order["root"]), num_workers=1)
 
 
-def run_command(words: list[str]) -> None:
+def run_command(words: list[str], script: str | None) -> None:
+    """Run a `pvg` command, or a script with these arguments."""
+    sys.argv = [script or "pvg", *words]
+    if script is not None:
+        runpy.run_path(script, run_name="__main__")
+        return
     from pvg_hf.cli.main import main as run
 
-    sys.argv = ["pvg", *words]
     sys.exit(run(words))
 
 

@@ -1,4 +1,4 @@
-"""What every card of a round begins with: the report's first sentence, a picture, and one pair of solutions."""
+"""Beginning of every card of a round: the report's first sentence, a picture, and one pair of solutions."""
 
 import math
 import re
