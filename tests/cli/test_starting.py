@@ -84,3 +84,11 @@ def test_a_new_module_has_no_mistake(kind, values, tmp_path, monkeypatch, capsys
 def test_the_doctor_says_what_is_here(capsys):
     assert main(["doctor"]) == 0
     assert "torch 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["counting", "my-task.py", "1.py"])
+def test_a_module_that_could_not_be_imported_is_not_written(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "task", name]) == 2
+    assert f"`{name}` cannot be imported as a module: name it like `my_task.py`." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

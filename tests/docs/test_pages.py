@@ -126,7 +126,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.delitem(sys.modules, "my_task", raising=False)  # that of another test
+    for module in ("my_task", "counting"):
+        monkeypatch.delitem(sys.modules, module, raising=False)  # that of another test
     return tmp_path
 
 
@@ -227,8 +228,8 @@ def test_recipes_of_the_tasks_page_are_valid(folder, gsm8k_folder):
     _write_modules("how-to/custom-task.md")
     recipes = [*_recipes("reference/tasks.md"), *_recipes("how-to/custom-task.md")]
     worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in recipes}
-    assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
-    assert check_recipe(*worlds["my_task:CountTask"]) == []
+    assert worlds.keys() == {"arithmetic", "gsm8k", "counting:CountTask"}
+    assert check_recipe(*worlds["counting:CountTask"]) == []
 
 
 def test_examples_of_the_extensions_page_run(folder, monkeypatch):
