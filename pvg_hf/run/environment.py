@@ -107,8 +107,11 @@ def script_line(*words: str, without: Iterable[str] = ()) -> str:
     What only looks at a game (`pvg status`, `pvg plan`) stands for the command that plays it.
     """
     program, *arguments = sys.argv
-    if Path(program).resolve().parent.name == "scripts":
+    file = Path(program).resolve()
+    if file.parent.name == "scripts":
         before = sys.argv
+    elif file.parent.name == "experiments":
+        before = ["-m", f"experiments.{file.stem}", *arguments]
     else:  # the command `pvg`, or a program of the user's
         is_pvg = Path(program).name == "pvg" or Path(program).parts[-2:] == ("pvg_hf", "__main__.py")
         command, *others = arguments if is_pvg and arguments else ["play", "RECIPE"]

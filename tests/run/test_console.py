@@ -100,6 +100,8 @@ def test_script_line_is_quoted_and_leaves_out_options(monkeypatch):
     assert full_command("python", script_line()) == "pvg play a.yaml 'prover.lora={r: 8}'"
     monkeypatch.setattr(sys, "argv", ["scripts/run_rounds.py", "a.yaml", "--status"])
     assert script_line(without=["--status"]) == "scripts/run_rounds.py a.yaml"
+    monkeypatch.setattr(sys, "argv", ["/clone/experiments/arms.py", "a.yaml"])
+    assert full_command("python", script_line()) == "python -m experiments.arms a.yaml"
 
 
 @pytest.mark.parametrize(
