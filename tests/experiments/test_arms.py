@@ -380,7 +380,9 @@ def test_a_stopped_comparison_resumes_where_it_was_stopped(played, make_arms, re
     script = {"script": str(repository / "experiments" / "arms.py"), "arguments": [str(path)]}
     moment = {"event": "os.rename", "pattern": r"arms-random-seed-0/pool/\.round-000\.partial/helpful\.parquet'"}
     assert play_in_process({**script, "signal": "SIGINT", "moment": moment}, log) == 130, log.read_text()
-    assert f"finished work is kept. Resume with: python -m experiments.arms {path}" in " ".join(log.read_text().split())
+    assert f"finished work is kept. Resume with: python -m experiments.arms {path}" in " ".join(
+        log.read_text().split()
+    )
     assert not (tmp_path / "arms" / "summary.md").exists()
     recipe = load_recipe(path)
     clean, random = (arm_folder(recipe, (0, arm)) for arm in (CLEAN, "random"))
