@@ -31,13 +31,15 @@ def report(words: Sequence[str]) -> int:
     def work() -> str:
         folder = find_folder(options.run)
         quiet_libraries()
+        from pvg_hf.report.headline import write_headline
         from pvg_hf.report.page import write_report
         from pvg_hf.report.statements import describe_progress, write_verdict
         from pvg_hf.run.read import load_run
 
         page = write_report(folder)
         run = load_run(folder, solution_columns=())
-        lines = [describe_progress(run), *(f"{one.subject}: {one.text}" for one in write_verdict(run))]
+        statements = [write_headline(run.evaluated), *write_verdict(run)]
+        lines = [describe_progress(run), *(f"{one.subject}: {one.text}" for one in statements)]
         return "\n".join([*lines, str(page)])
 
     set_up_logging()
