@@ -1,5 +1,6 @@
 """
-Some folders lie beside the package in a clone, and in it in a wheel (`pvg_hf/core/shipped.py`). All else is in setup.cfg.
+Some folders lie beside the package in a clone, and in it in a wheel (`pvg_hf/core/shipped.py`). All else is in
+setup.cfg.
 """
 
 from setuptools import find_packages, setup

@@ -1,4 +1,6 @@
-"""Name the tests that failed, each with the first line of its error, in as few lines as the end of a log has room for."""
+"""
+Name the tests that failed, each with the first line of its error, in as few lines as the end of a log has room for.
+"""
 
 import sys
 from pathlib import Path

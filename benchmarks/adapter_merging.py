@@ -3,17 +3,18 @@ What merging an adapter into its base costs in fidelity while solutions are samp
 
     python benchmarks/adapter_merging.py MODEL --learning-rate 2e-5 --steps 4 16
 
-MODEL is a folder or Hub id of a causal language model. An adapter on all linear layers is trained on reference solutions in
-float32, for as many steps as are named. After each of these numbers, the exact policy (base and adapter in float32, not merged)
-writes solutions, and other ways to compute the same policy read them. Each is compared with the log-probabilities that training
-in the same data type computes: in bfloat16, those of a bfloat16 base with a float32 adapter under autocast. The problems are GSM8K
-from `PVG_GSM8K_DIR` if set, else stories of the same length. Prints one JSON object, and a table on standard error:
+MODEL is a folder or Hub id of a causal language model. An adapter on all linear layers is trained on reference
+solutions in float32, for as many steps as are named. After each of these numbers, the exact policy (base and adapter
+in float32, not merged) writes solutions, and other ways to compute the same policy read them. Each is compared with
+the log-probabilities that training in the same data type computes: in bfloat16, those of a bfloat16 base with a
+float32 adapter under autocast. The problems are GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length.
+Prints one JSON object, and a table on standard error:
 
 - `mean` and `max`: absolute difference of the log-probability of a written token, in nats
 - `kl`: divergence of the way's next-token distribution from that of training, mean over tokens, in nats
 - `ess`: effective sample size of the importance weights of whole solutions, as a share of the solutions
-- `kept`: share of the adapter's effect that is there: slope of the change of log-probabilities from the base, regressed on the
-  exact change
+- `kept`: share of the adapter's effect that is there: slope of the change of log-probabilities from the base,
+  regressed on the exact change
 """
 
 import argparse
@@ -182,8 +183,8 @@ def show(results: list[dict[str, Any]]) -> str:
     for result in results:
         for name, found in result["ways"].items():
             lines.append(
-                f"| {result['steps']} | {result['relative_size']:.1e} | {name} | {found['mean']:.1e} | {found['max']:.1e} "
-                f"| {found['kl']:.1e} | {found['ess']:.3f} | {found['kept']:.2f} |"
+                f"| {result['steps']} | {result['relative_size']:.1e} | {name} | {found['mean']:.1e} |"
+                f" {found['max']:.1e} | {found['kl']:.1e} | {found['ess']:.3f} | {found['kept']:.2f} |"
             )
     return "\n".join(lines)
 

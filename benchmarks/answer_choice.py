@@ -3,8 +3,8 @@ Compare the rules that choose among a run's answers, on its test problems and on
 
     python benchmarks/answer_choice.py runs/quickstart --num-problems 150 --seed 7
 
-For each problem, 16 solutions are written; a choice among n uses the first n. Probabilities come from the run's own fit and are
-given only for the number of solutions that it was made for.
+For each problem, 16 solutions are written; a choice among n uses the first n. Probabilities come from the run's own
+fit and are given only for the number of solutions that it was made for.
 """
 
 import argparse

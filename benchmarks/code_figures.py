@@ -62,7 +62,9 @@ def measure(sources: Sources) -> dict[str, str]:
 
 
 def count_importers(trees: dict[str, ast.Module]) -> Counter[str]:
-    """Count the other modules that import each module, or a name of it, anywhere in their code or by a name in a string."""
+    """
+    Count the other modules that import each module, or a name of it, anywhere in their code or by a name in a string.
+    """
     numbers: Counter[str] = Counter()
     for importer, tree in trees.items():
         numbers.update({module for module in _imported(tree, trees.keys()) if module != importer})

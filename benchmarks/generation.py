@@ -5,11 +5,12 @@ Speed of the engines that can write solutions, side by side in one process:
     python benchmarks/generation.py --lengths runs/RUN/pool/base/base.parquet
     python benchmarks/generation.py --lengths lognormal
 
-On a GPU the model has the shape of Qwen2.5-0.5B, in bfloat16, and 32 prompts of 150 to 250 tokens have 8 solutions of 200 tokens
-each. On a CPU it is a toy in float32. All weights are random. With `--lengths`, each solution ends at a length of its own: those of
-a file of a run's pool, in random order, or draws from a log-normal distribution with a median of 274 tokens, which was published
-for solutions of GSM8K by a model of 0.5 B. Then the figures show what an engine loses while finished rows wait for others: only
-tokens up to a row's end count, and there are more rows than fit in a batch.
+On a GPU the model has the shape of Qwen2.5-0.5B, in bfloat16, and 32 prompts of 150 to 250 tokens have 8 solutions of
+200 tokens each. On a CPU it is a toy in float32. All weights are random. With `--lengths`, each solution ends at a
+length of its own: those of a file of a run's pool, in random order, or draws from a log-normal distribution with a
+median of 274 tokens, which was published for solutions of GSM8K by a model of 0.5 B. Then the figures show what an
+engine loses while finished rows wait for others: only tokens up to a row's end count, and there are more rows than fit
+in a batch.
 
 - `loop`: `pvg_hf.sampling.Sampler`
 - `generate, dynamic cache`: plain transformers
@@ -18,10 +19,10 @@ tokens up to a row's end count, and there are more rows than fit in a batch.
 - `continuous batching`: transformers' `generate_batch`
 - `vLLM`, if it is installed
 
-`adapter`: with a LoRA adapter of rank 16 on all linear layers; `merged`: merged into the weights for the call, and taken out again.
-An engine's first call includes its compilation and is listed apart; `ratio` compares tokens a second of the median warm call with
-those of the reference. On a CPU, seconds of warm calls are those of the processor, over all threads. Prints a table on standard
-error while it measures, and one JSON object.
+`adapter`: with a LoRA adapter of rank 16 on all linear layers; `merged`: merged into the weights for the call, and
+taken out again. An engine's first call includes its compilation and is listed apart; `ratio` compares tokens a second
+of the median warm call with those of the reference. On a CPU, seconds of warm calls are those of the processor, over
+all threads. Prints a table on standard error while it measures, and one JSON object.
 """
 
 import argparse
@@ -213,7 +214,9 @@ class CompiledStaticSampler(StaticSampler):
 
 
 def generate_by(*, is_compiled: bool = False, **settings) -> Callable[..., list[int]]:
-    """Plain `generate`. A batch ends with its longest row, whose length is known here and would be found by a model."""
+    """
+    Plain `generate`. A batch ends with its longest row, whose length is known here and would be found by a model.
+    """
 
     def write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, work: Work) -> list[int]:
         width = max(map(len, work.prompts))
@@ -407,8 +410,8 @@ def describe(record: dict[str, Any]) -> str:
         return f"{begin} {record['error'].splitlines()[0]} | | | |"
     low, high = record["seconds_range"]
     return (
-        f"{begin} {record['ratio'] or nan:.2f} | {record['tokens_a_second']:,.0f} | {record['seconds']:.2f} [{low:.2f}, {high:.2f}] "
-        f"| {record['first_seconds']:.2f} |"
+        f"{begin} {record['ratio'] or nan:.2f} | {record['tokens_a_second']:,.0f} | {record['seconds']:.2f}"
+        f" [{low:.2f}, {high:.2f}] | {record['first_seconds']:.2f} |"
     )
 
 

@@ -1,13 +1,14 @@
 """
 The first round of the quickstart without pvg_hf's trainers, scorer and sampler.
 
-It uses TRL's `RewardTrainer` and `GRPOTrainer` and transformers' `generate`, as their documentation shows, with the settings of a
-careful user:
+It uses TRL's `RewardTrainer` and `GRPOTrainer` and transformers' `generate`, as their documentation shows, with the
+settings of a careful user:
 
     python benchmarks/glued_round.py FOLDER
 
-The problems, prompts, grading, and numbers of steps, solutions and tokens are the recipe's. Prompts are sorted by length before
-generation, and the reward model reads padded batches of 32 texts. `quickstart_round.py` times this script.
+The problems, prompts, grading, and numbers of steps, solutions and tokens are the recipe's. Prompts are sorted by
+length before generation, and the reward model reads padded batches of 32 texts. `quickstart_round.py` times this
+script.
 """
 
 import sys

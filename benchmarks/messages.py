@@ -1,5 +1,6 @@
 """
-Training speed of the message game at the default sizes: F_2 with 15 x 10, both players of two layers of 128, batches of 64.
+Training speed of the message game at the default sizes: F_2 with 15 x 10, both players of two layers of 128, batches
+of 64.
 
     python benchmarks/messages.py
     python benchmarks/messages.py --profile
@@ -70,7 +71,9 @@ def network(num_inputs: int, num_outputs: int) -> nn.Sequential:
 def time_loop(
     make_batch: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]], num_rows: int, num_rounds: int
 ) -> float:
-    """Time the loop that a user would write, with batches from `make_batch`: row numbers to problems and noisy labels."""
+    """
+    Time the loop that a user would write, with batches from `make_batch`: row numbers to problems and noisy labels.
+    """
     torch.manual_seed(0)
     prover, verifier = network(165, 10), network(175, 1)
     optimizers = [torch.optim.AdamW(player.parameters(), lr=1e-4, weight_decay=0.01) for player in (prover, verifier)]

@@ -3,9 +3,9 @@ Time that an imperfect checker adds to a call, including writing its event:
 
     python benchmarks/noise_layer.py
 
-Prints one JSON object: microseconds per call over 100,000 calls, with and without writing events to a file, for the default tier
-and for each escalation policy, in which a check makes up to three calls. It also has the processor time, which other work on the
-machine affects less. No base checker is called, so that its time is not included.
+Prints one JSON object: microseconds per call over 100,000 calls, with and without writing events to a file, for the
+default tier and for each escalation policy, in which a check makes up to three calls. It also has the processor time,
+which other work on the machine affects less. No base checker is called, so that its time is not included.
 """
 
 import argparse

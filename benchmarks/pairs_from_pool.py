@@ -3,9 +3,9 @@ Time and memory of building pairs from a synthetic pool of a million solutions i
 
     python benchmarks/pairs_from_pool.py
 
-Prints one JSON object: seconds and peak extra resident memory for the verifier of round 9, which uses all ten files, and the
-ratio of its seconds to those for the verifier of round 1, which uses two files. Both are given for the pairs alone, and for all
-work before training, including tokenization.
+Prints one JSON object: seconds and peak extra resident memory for the verifier of round 9, which uses all ten files,
+and the ratio of its seconds to those for the verifier of round 1, which uses two files. Both are given for the pairs
+alone, and for all work before training, including tokenization.
 """
 
 import argparse

@@ -3,16 +3,17 @@ Compare PPO with GRPO on the first round of a recipe, at equal numbers of sample
 
     python benchmarks/ppo_against_grpo.py --seeds 0 1 2
 
-The recipe's bootstrap and verifier are played once per seed. Both algorithms then train the prover against this verifier on the
-same prompts, and write and evaluate the round's solutions. On each batch of solutions, GRPO takes one step and PPO takes
-`prover.ppo.num_iterations`. Early stopping is off in both. Settings of a single algorithm follow `--ppo` or `--grpo`:
+The recipe's bootstrap and verifier are played once per seed. Both algorithms then train the prover against this
+verifier on the same prompts, and write and evaluate the round's solutions. On each batch of solutions, GRPO takes one
+step and PPO takes `prover.ppo.num_iterations`. Early stopping is off in both. Settings of a single algorithm follow
+`--ppo` or `--grpo`:
 
     python benchmarks/ppo_against_grpo.py --seeds 0 --grpo prover.learning_rate=4.0e-3
 
-The prover phase runs in a separate process. Its wall time and processor time are measured (the latter is less affected by other
-work on the machine), and its peak of resident memory (on a GPU, of allocated memory). Finished phases are not played again.
-Prints a Markdown table with 95 % intervals: over problems for a single run, and over seeds for the difference of the two
-algorithms in the last row.
+The prover phase runs in a separate process. Its wall time and processor time are measured (the latter is less affected
+by other work on the machine), and its peak of resident memory (on a GPU, of allocated memory). Finished phases are not
+played again. Prints a Markdown table with 95 % intervals: over problems for a single run, and over seeds for the
+difference of the two algorithms in the last row.
 """
 
 import argparse

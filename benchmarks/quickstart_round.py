@@ -1,11 +1,11 @@
 """
-Time of a whole round of the quickstart, by kind of work, and compared with the same round written with TRL's trainers and
-`generate` (`glued_round.py`):
+Time of a whole round of the quickstart, by kind of work, and compared with the same round written with TRL's trainers
+and `generate` (`glued_round.py`):
 
     python benchmarks/quickstart_round.py
 
-Each is played in a separate process, one after the other, and timed without its imports. Early stopping is off in both, so that
-they do the same work. Prints one JSON object.
+Each is played in a separate process, one after the other, and timed without its imports. Early stopping is off in
+both, so that they do the same work. Prints one JSON object.
 """
 
 import argparse

@@ -50,7 +50,8 @@ def main() -> None:
     options = parser.parse_args()
     plain = plain_seconds(options.programs, options.cases)
     print(
-        f"{options.programs} programs of {options.cases} cases; programs per second, and as a multiple of plain processes\n"
+        f"{options.programs} programs of {options.cases} cases; programs per second, and as a multiple of plain"
+        " processes\n"
     )
     print("| way | calls | scripts |\n| --- | --- | --- |")
     rate = options.programs / plain

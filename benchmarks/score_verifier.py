@@ -1,15 +1,16 @@
 """
-Effect of the reward on a generative verifier, on the built-in task of proofs, starting from the model that ships with pvg_hf:
+Effect of the reward on a generative verifier, on the built-in task of proofs, starting from the model that ships with
+pvg_hf:
 
-    python benchmarks/score_verifier.py --workers 2                                  # three seeds: 75 minutes on two cores
-    python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
+    python benchmarks/score_verifier.py --workers 2                                  # three seeds: 75 minutes on two
+    cores python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
 
-The variants are the default reward (.125 for the form, .875 for the score), the same times the task's exact meta-verifier (R_meta),
-equal weights, the multiplicative form, and a meta-verifier, which is trained on analyses instead of proofs. Each checkpoint
-writes one analysis of each of the same fresh proofs, and one evaluation of an analysis of each ("judged right": the share of
-analyses with a correct quality score). The last checkpoint with R_meta then labels these proofs by scaled verification, with
-checks of its own analyses. Finished verifiers are not trained again. Prints Markdown tables; the figures are means over the seeds
-with 95 % t-intervals.
+The variants are the default reward (.125 for the form, .875 for the score), the same times the task's exact
+meta-verifier (R_meta), equal weights, the multiplicative form, and a meta-verifier, which is trained on analyses
+instead of proofs. Each checkpoint writes one analysis of each of the same fresh proofs, and one evaluation of an
+analysis of each ("judged right": the share of analyses with a correct quality score). The last checkpoint with R_meta
+then labels these proofs by scaled verification, with checks of its own analyses. Finished verifiers are not trained
+again. Prints Markdown tables; the figures are means over the seeds with 95 % t-intervals.
 """
 
 import argparse
@@ -99,8 +100,8 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
     """
     Measure a verifier on test proofs.
 
-    The figures are those of one analysis per test proof, the mean quality of the analyses with the right form, and the share of
-    given analyses to which the verifier assigns the right quality.
+    The figures are those of one analysis per test proof, the mean quality of the analyses with the right form, and the
+    share of given analyses to which the verifier assigns the right quality.
     """
     import pandas as pd
 

@@ -3,12 +3,12 @@ Speed of scoring with a verifier, compared with TRL's way of scoring with a rewa
 
     python benchmarks/scorer.py "$PVG_GSM8K_DIR"
 
-The texts are 2,048 with GSM8K's lengths: test problems with 8 solutions each, which are the reference with changed numbers. The
-model is a Qwen2 with hidden size 512, 8 layers and random weights. TRL 1.16's path is `GRPOTrainer`'s for a reward model: one
-forward per local batch, padded to its longest text. It is timed on texts in a trainer's order (all solutions of a problem in a
-row) and in random order, as in a pool; pvg_hf sorts the texts itself in either case. Prints one JSON object: `times_trl_32` is
-a ratio of texts per second, `tokens_trl_32` a ratio of computed tokens, and `peak_extra_mb_N` the resident memory that scoring N
-texts adds to a process.
+The texts are 2,048 with GSM8K's lengths: test problems with 8 solutions each, which are the reference with changed
+numbers. The model is a Qwen2 with hidden size 512, 8 layers and random weights. TRL 1.16's path is `GRPOTrainer`'s for
+a reward model: one forward per local batch, padded to its longest text. It is timed on texts in a trainer's order (all
+solutions of a problem in a row) and in random order, as in a pool; pvg_hf sorts the texts itself in either case.
+Prints one JSON object: `times_trl_32` is a ratio of texts per second, `tokens_trl_32` a ratio of computed tokens, and
+`peak_extra_mb_N` the resident memory that scoring N texts adds to a process.
 """
 
 import argparse

@@ -3,12 +3,13 @@ Overhead of pvg_hf's trainers over TRL's, per step:
 
     python benchmarks/trainer_overhead.py
 
-`NoisyRewardTrainer` is compared with `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` with `GRPOTrainer` with a trivial
-scorer, grader and reward, on the model of the quickstart. The prover is timed twice: with TRL's own call of `generate`, which
-isolates the overhead of a step, and with its default sampling loop. The trainers take turns, so that disturbances of the machine
-affect all of them. A turn's ratio is that of the median steps, without the first two of each trainer; the figures are the median
-and the range of this ratio over the turns. `processor` is the same ratio for the processor seconds of all threads, which other
-work on the machine affects less; it does not include a GPU's work. Prints one JSON object.
+`NoisyRewardTrainer` is compared with `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` with `GRPOTrainer`
+with a trivial scorer, grader and reward, on the model of the quickstart. The prover is timed twice: with TRL's own
+call of `generate`, which isolates the overhead of a step, and with its default sampling loop. The trainers take turns,
+so that disturbances of the machine affect all of them. A turn's ratio is that of the median steps, without the first
+two of each trainer; the figures are the median and the range of this ratio over the turns. `processor` is the same
+ratio for the processor seconds of all threads, which other work on the machine affects less; it does not include a
+GPU's work. Prints one JSON object.
 """
 
 import argparse

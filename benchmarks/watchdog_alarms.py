@@ -3,21 +3,23 @@ How often the watchdogs of a prover phase are wrong, and what they miss:
 
     OMP_NUM_THREADS=1 python benchmarks/watchdog_alarms.py
 
-Simulates phases of 50, 150 and 300 steps, each step with 8 groups of 8 solutions in each role, as in a recipe with the default
-batch. Scores are normal with standard deviation 1, a quarter of the variance common to a group; half of the solutions of each role
-are correct, and correct ones score 2 more on average. The figures of a step are those of `role_metrics`, and the alerts come from
-`Watchdogs` with their defaults. Prints a Markdown table: the share of the phases with an alert, with a 95 % interval.
+Simulates phases of 50, 150 and 300 steps, each step with 8 groups of 8 solutions in each role, as in a recipe with the
+default batch. Scores are normal with standard deviation 1, a quarter of the variance common to a group; half of the
+solutions of each role are correct, and correct ones score 2 more on average. The figures of a step are those of
+`role_metrics`, and the alerts come from `Watchdogs` with their defaults. Prints a Markdown table: the share of the
+phases with an alert, with a 95 % interval.
 
 Without a change (an alert is false):
 
 - `stationary`: nothing changes.
-- `blind verifier`: nothing changes, and correct solutions score as incorrect ones do, which is the worst case of the test of ranks.
-- `valid share at its threshold`: a tenth of the sneaky solutions is answered and incorrect, those of a group all alike, which is
-  the worst case of the test of a collapse.
-- `steps that depend on each other`: the mean score of sneaky mistakes moves about its level with a standard deviation of .1 and a
-  correlation of .5 between neighbouring steps, which the tests of trends and ranks allow for.
-- `steps that hardly change`: the same with a standard deviation of .3 and a correlation of .9, as of a policy that learns slowly. This
-  dependence does not show within short windows, so that false alerts are frequent.
+- `blind verifier`: nothing changes, and correct solutions score as incorrect ones do, which is the worst case of the
+  test of ranks.
+- `valid share at its threshold`: a tenth of the sneaky solutions is answered and incorrect, those of a group all
+  alike, which is the worst case of the test of a collapse.
+- `steps that depend on each other`: the mean score of sneaky mistakes moves about its level with a standard deviation
+  of .1 and a correlation of .5 between neighbouring steps, which the tests of trends and ranks allow for.
+- `steps that hardly change`: the same with a standard deviation of .3 and a correlation of .9, as of a policy that
+  learns slowly. This dependence does not show within short windows, so that false alerts are frequent.
 
 With a change:
 
@@ -127,7 +129,10 @@ def simulate(phase: Phase, rng: np.random.Generator) -> set[str]:
 
 
 def draw_solutions(phase: Phase, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return correctness and scores of shape `(num_steps, 2 * GROUPS, SIZE)`: the helpful groups, and then the sneaky ones."""
+    """
+    Return correctness and scores of shape `(num_steps, 2 * GROUPS, SIZE)`: the helpful groups, and then the sneaky
+    ones.
+    """
     shape = (len(phase.correct), 2 * GROUPS, SIZE)
     sneaky = np.arange(2 * GROUPS)[:, None] >= GROUPS
     chance = rng.random(shape)

@@ -3,8 +3,9 @@ One round of a prover-verifier game, step by step:
 
     python examples/one_round.py runs/one-round
 
-It takes about two minutes on two CPU cores and downloads nothing: the word problems and both models come with the package.
-`pvg_hf.play` does the same from a recipe, round after round, and adds checkpoints, resuming, noise and a report.
+It takes about two minutes on two CPU cores and downloads nothing: the word problems and both models come with the
+package. `pvg_hf.play` does the same from a recipe, round after round, and adds checkpoints, resuming, noise and a
+report.
 """
 
 import argparse
@@ -100,8 +101,8 @@ for role in ("helpful", "sneaky"):
     trainer.train()
     written[role] = write_solutions(trainer.model, "test", role, 4)
 
-# 5. On new problems: how often is each prover correct, and how does the verifier score what it wrote? In the next round,
-#    the verifier also learns from the solutions of these provers, and new provers are trained against it.
+# 5. On new problems: how often is each prover correct, and how does the verifier score what it wrote? In the next
+# round, the verifier also learns from the solutions of these provers, and new provers are trained against it.
 print("role      correct  mean score")
 for role, rows in written.items():
     scores = verifier([row["problem"] for row in rows], [row["solution"] for row in rows])

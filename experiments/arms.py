@@ -5,9 +5,9 @@ Play a recipe with checkers that err at one rate in different ways, and compare 
     python -m experiments.arms recipes/noise/same-rate.yaml prover.max_steps=50 --seeds 0
     python -m experiments.arms recipes/noise/same-rate.yaml --plan
 
-Every arm accepts the same share of the base prover's wrong solutions; what differs is which ones. Each is compared with a game of
-the same seed whose checker does not err. The same command resumes a stopped comparison: finished games, in
-OUTPUT_DIR/NAME-ARM-seed-K, are not played again. The folder OUTPUT_DIR/NAME holds summary.md and games.csv.
+Every arm accepts the same share of the base prover's wrong solutions; what differs is which ones. Each is compared
+with a game of the same seed whose checker does not err. The same command resumes a stopped comparison: finished games,
+in OUTPUT_DIR/NAME-ARM-seed-K, are not played again. The folder OUTPUT_DIR/NAME holds summary.md and games.csv.
 """
 
 import logging
@@ -173,7 +173,8 @@ def arm_folder(recipe: Recipe, game: ArmGame) -> RunFolder:
 
 def game_recipe(recipe: Recipe, game: ArmGame) -> Recipe:
     """
-    Return the recipe of a game. That of an arm needs the base prover's solutions in the finished game of its reference.
+    Return the recipe of a game. That of an arm needs the base prover's solutions in the finished game of its
+    reference.
 
     Raises `ValueError` if the arm cannot accept the common share of them.
     """
@@ -213,8 +214,8 @@ def base_mistakes(folder: RunFolder) -> pd.DataFrame:
     wrong = rows[is_valid_mistake(rows)]
     if wrong.empty:
         raise ValueError(
-            f"None of the {len(rows)} base prover's solutions in {file} is answered and wrong, so that no checker can accept a "
-            "share of them: use harder problems, or more `bootstrap.solutions_per_problem`."
+            f"None of the {len(rows)} base prover's solutions in {file} is answered and wrong, so that no checker can"
+            " accept a share of them: use harder problems, or more `bootstrap.solutions_per_problem`."
         )
     return wrong
 
@@ -232,8 +233,8 @@ def find_fill(buckets: Sequence[ErrorBucketConfig], rate: float, wrong: pd.DataF
     if not least - _ROUNDING <= rate <= most + _ROUNDING:
         change = "a rarer selector or a lower FPR" if rate < least else "a rarer selector or a higher FPR"
         raise ValueError(
-            f"with its buckets it accepts {least:.3f} to {most:.3f} of the base prover's wrong solutions, depending on the random "
-            f"errors outside, and the rate is {rate:g}. Use {change}, or another `arms.rate`."
+            f"with its buckets it accepts {least:.3f} to {most:.3f} of the base prover's wrong solutions, depending on"
+            f" the random errors outside, and the rate is {rate:g}. Use {change}, or another `arms.rate`."
         )
     fill = (rate - least) / (most - least) if most - least > _ROUNDING else 0.0
     return min(max(fill, 0.0), 1.0)

@@ -4,9 +4,9 @@ Play a recipe with verifiers that start from different models, and compare them.
     python -m experiments.base_verifiers recipes/quickstart.yaml --seeds 0 1 2
     python -m experiments.base_verifiers recipes/quickstart.yaml num_rounds=3 --models arithmetic arithmetic-judge
 
-They are judged by what they know of the base prover's solutions before and after training, and by how many of a trained prover's
-mistakes they accept. The same command resumes a stopped comparison: finished games, in OUTPUT_DIR/NAME-MODEL-seed-K, are not
-played again. The folder OUTPUT_DIR/NAME-bases holds summary.md and games.csv.
+They are judged by what they know of the base prover's solutions before and after training, and by how many of a
+trained prover's mistakes they accept. The same command resumes a stopped comparison: finished games, in
+OUTPUT_DIR/NAME-MODEL-seed-K, are not played again. The folder OUTPUT_DIR/NAME-bases holds summary.md and games.csv.
 """
 
 import logging

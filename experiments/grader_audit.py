@@ -5,8 +5,8 @@ Audit a task's grader: rewrite solutions in ways whose effect on the verdict is 
     python -m experiments.grader_audit gsm8k path="$PVG_GSM8K_DIR" answer_format=lenient
     python -m experiments.grader_audit my_task:MyTask --split train --problems 100
 
-It prints two Markdown tables: the verdicts by family of transforms, and the transforms whose verdict was not always the certified
-one. experiments/grader.md has the results.
+It prints two Markdown tables: the verdicts by family of transforms, and the transforms whose verdict was not always
+the certified one. experiments/grader.md has the results.
 
 Each [`Transform`] certifies what the grader must do with the text that it writes: give the verdict of the unchanged
 answer, or not accept. No labels of real solutions are needed. The idea and most families are those of "Where the
@@ -407,10 +407,10 @@ def audit_grader(
     """
     Grade the rewritten reference of each problem, and a wrong solution rewritten in the same ways.
 
-    The wrong solution is the reference with an answer that is larger by one. An answer that is a number, but no whole one,
-    is replaced by a drawn number of three digits, in the reference too. A problem is left out if its answer is no number, or if
-    the grader does not accept its reference after the text has been brought to the form `BODY#### ANSWER`, so that what
-    follows is an effect of the transforms alone.
+    The wrong solution is the reference with an answer that is larger by one. An answer that is a number, but no whole
+    one, is replaced by a drawn number of three digits, in the reference too. A problem is left out if its answer is no
+    number, or if the grader does not accept its reference after the text has been brought to the form `BODY####
+    ANSWER`, so that what follows is an effect of the transforms alone.
 
     Args:
         task: The task whose `grade` is audited. `grade` must compare with the `reference` of the row that it is given,
@@ -436,8 +436,8 @@ def audit_grader(
             yield from _try(task, row, stated, transform, seed)
     if num_left_out == len(rows):
         raise ValueError(
-            f"No reference of the task `{task.name}` can be audited: the transforms need references that end in a mark such as "
-            "`#### 18` with a number, and that the grader accepts."
+            f"No reference of the task `{task.name}` can be audited: the transforms need references that end in a mark"
+            " such as `#### 18` with a number, and that the grader accepts."
         )
     if num_left_out:
         logger.warning(

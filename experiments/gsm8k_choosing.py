@@ -1,11 +1,11 @@
 """
-Divide GSM8K solutions of other models into thirds by problem, and make a small language model to start a verifier from, for the
-example in docs/how-to/choose-among-answers.md.
+Divide GSM8K solutions of other models into thirds by problem, and make a small language model to start a verifier
+from, for the example in docs/how-to/choose-among-answers.md.
 
     python -m experiments.gsm8k_choosing "$PVG_GSM8K_DIR" --output build/choosing
 
-The folder holds `train.jsonl` and `model_solutions.jsonl` (problem_id, question, solution, is_correct). Writes `base/`,
-`train.jsonl`, `labelled.jsonl` and `answers.jsonl`. Nothing is downloaded.
+The folder holds `train.jsonl` and `model_solutions.jsonl` (problem_id, question, solution, is_correct). Writes
+`base/`, `train.jsonl`, `labelled.jsonl` and `answers.jsonl`. Nothing is downloaded.
 """
 
 import json

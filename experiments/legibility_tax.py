@@ -1,12 +1,12 @@
 """
-The legibility tax (Kirchner et al. 2024): a round's helpful prover beside the same base trained for correctness only on as
-many sampled solutions (docs/reference/figures.md).
+The legibility tax (Kirchner et al. 2024): a round's helpful prover beside the same base trained for correctness only
+on as many sampled solutions (docs/reference/figures.md).
 
     python -m experiments.legibility_tax runs/quickstart
     python -m experiments.legibility_tax runs/quickstart --round 0 legibility_tax.num_solutions=6400
 
-The training takes about as long as a round, and resumes. The table is that of the evaluation `legibility_tax`, which is stored in the
-run's folder and is part of its metrics, report and app.
+The training takes about as long as a round, and resumes. The table is that of the evaluation `legibility_tax`, which
+is stored in the run's folder and is part of its metrics, report and app.
 """
 
 import sys
@@ -60,7 +60,8 @@ MEASURES = {
     "num_lines": "num_lines/helpful_correct",
     "readability": "readability/helpful_correct",
 }
-"""Figures of correct solutions, by the keys of [`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]."""
+"""Figures of correct solutions, by the keys of
+[`~pvg_hf.experimental.judging.solution_legibility.legibility_figures`]."""
 
 # A training of the helpful role alone, to its last planned step.
 _OVERRIDES: dict[str, Any] = {
@@ -105,8 +106,10 @@ class LegibilityTaxSettings(LegibilitySettings):
 
     num_solutions: Count | None = Field(
         None,
-        description="Sampled solutions that the prover for correctness only is trained on, rounded up to whole steps; by default "
-        "as many helpful ones as the judged prover was trained on.",
+        description=(
+            "Sampled solutions that the prover for correctness only is trained on, rounded up to whole steps; by"
+            " default as many helpful ones as the judged prover was trained on."
+        ),
     )
 
 
@@ -157,7 +160,8 @@ def count_helpful_solutions(judged: JudgedRound) -> int:
     total = 0
     for round_index in range(first, judged.round_index + 1):
         config = judged.run.recipe.for_round(round_index).prover
-        # With separate adapters each role has steps of its own; a step of shared roles may by chance have one role only.
+        # With separate adapters each role has steps of its own; a step of shared roles may by chance have one role
+        # only.
         roles = (Role.HELPFUL,) if config.is_separate else config.trained_roles
         if Role.HELPFUL not in roles:
             continue
@@ -166,8 +170,8 @@ def count_helpful_solutions(judged: JudgedRound) -> int:
         total += len(batches) * config.prompts_per_step * config.num_generations // len(roles)
     if not total:
         raise ValueError(
-            f"The helpful prover of round {judged.round_index} was not trained (`prover.roles: {judged.recipe.prover.roles}`): "
-            "there is nothing to compare with training for correctness only."
+            f"The helpful prover of round {judged.round_index} was not trained (`prover.roles:"
+            f" {judged.recipe.prover.roles}`): there is nothing to compare with training for correctness only."
         )
     return total
 
@@ -184,7 +188,8 @@ def correctness_only_recipe(judged: JudgedRound, num_solutions: int) -> Recipe:
     prover = judged.recipe.prover
     if prover.self_evaluation is not None:
         raise ValueError(
-            "`prover.self_evaluation` pays for more than correctness; the evaluation `legibility_tax` needs a recipe without it."
+            "`prover.self_evaluation` pays for more than correctness; the evaluation `legibility_tax` needs a recipe"
+            " without it."
         )
     changes = {
         "name": f"correctness-only-{num_solutions}",
@@ -268,12 +273,17 @@ EVALUATION = RoundEvaluation(
     settings=LegibilityTaxSettings,
     phases=("prover", "mint"),
     terms={
-        "game, correctness only, base": "the round's helpful prover, the same base trained for correctness only on as many "
-        "solutions, and the base prover, on the same test problems.",
-        "game less correctness only, ...": "paired differences of two of them on the same problems. The tax is a negative one "
-        "of the accuracy.",
-        "judge auc": "area under the ROC curve of the weaker judge, of the prover's correct solutions against its own "
-        "incorrect ones (`own mistakes`) and against the game's sneaky ones, the same for all three (`sneaky mistakes`).",
+        "game, correctness only, base": (
+            "the round's helpful prover, the same base trained for correctness only on as many "
+            "solutions, and the base prover, on the same test problems."
+        ),
+        "game less correctness only, ...": (
+            "paired differences of two of them on the same problems. The tax is a negative one of the accuracy."
+        ),
+        "judge auc": (
+            "area under the ROC curve of the weaker judge, of the prover's correct solutions against its own incorrect"
+            " ones (`own mistakes`) and against the game's sneaky ones, the same for all three (`sneaky mistakes`)."
+        ),
     },
     is_costly=True,
 )

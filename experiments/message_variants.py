@@ -4,8 +4,8 @@ Play variants of a message game for several seeds, and put their figures side by
     python -m experiments.message_variants recipes/messages/linear_f2.yaml --output runs/sizes \\
         --variant "4 x 3" --variant "6 x 4: world.options={num_equations: 6, num_variables: 4}"
 
-A variant is a name and, after a colon, settings that override the recipe, separated by semicolons. OUTPUT.csv has a row per
-variant, message and seed.
+A variant is a name and, after a colon, settings that override the recipe, separated by semicolons. OUTPUT.csv has a
+row per variant, message and seed.
 """
 
 import logging
@@ -102,7 +102,9 @@ def _rows(name: str, recipe: MessageRecipe, seeds: Sequence[int]) -> Iterator[di
 
 
 def variants_table(table: pd.DataFrame) -> str:
-    """Format a Markdown table with a row per variant and message; figures are means over seeds with Student's interval."""
+    """
+    Format a Markdown table with a row per variant and message; figures are means over seeds with Student's interval.
+    """
     names = [name for name in SHOWN if name in table]
     rows = [["variant", "message", "seeds", *(name.replace("_", " ") for name in names), "training (s)"]]
     for (variant, message), of_variant in table.groupby(["variant", "message"], sort=False):

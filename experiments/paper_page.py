@@ -1,5 +1,6 @@
 """
-Write `paper.html` into a run's folder: the run beside the figures of Kirchner et al. 2024 (arXiv 2407.13692, docs/reference/figures.md).
+Write `paper.html` into a run's folder: the run beside the figures of Kirchner et al. 2024 (arXiv 2407.13692,
+docs/reference/figures.md).
 
     python -m experiments.paper_page runs/quickstart
 
@@ -72,7 +73,8 @@ EXPLOIT_STEPS = PublishedSeries(
     (0, 1, 2, 3, 4),
     (1800, 2800, 5500, 4000, 7500),
     500,
-    f"fig. 6a, {READ_OFF}; trend only. With a verifier of 1e-2 nothing is found after round 0 within about 8,000 steps",
+    f"fig. 6a, {READ_OFF}; trend only. With a verifier of 1e-2 nothing is found after round 0 within about 8,000"
+    " steps",
 )
 HELPFUL_ACCURACY = PublishedRange(
     "paper, helpful prover", 0.60, 0.63, "the legibility tax: about .60 to .63 of the game against .80 to .85"
@@ -92,7 +94,8 @@ SEPARABILITY = PublishedSeries(
     (0, 4),
     (1.0, 0.5),
     0.1,
-    "app. C and fig. S3, in words: from 1.0 towards .5 over the rounds; with CGC it stays high. The error is our estimate",
+    "app. C and fig. S3, in words: from 1.0 towards .5 over the rounds; with CGC it stays high. The error is our"
+    " estimate",
 )
 
 PAGE = "paper.html"
@@ -127,8 +130,8 @@ class PaperFigure:
 
 def write_paper_page(run_folder: Path) -> Path:
     """
-    Write `paper.html` into a run folder: the paper's figures 5 or 9, 6, 7a, 8a, 8b and S3 beside the run's, each with a
-    sentence on whether the trend is there.
+    Write `paper.html` into a run folder: the paper's figures 5 or 9, 6, 7a, 8a, 8b and S3 beside the run's, each with
+    a sentence on whether the trend is there.
 
     Args:
         run_folder: `runs/NAME`, with at least a `recipe.yaml`.
@@ -302,8 +305,8 @@ def _over_rounds(
     note: str = "",
 ) -> PaperFigure:
     """
-    Plot lines of the run by round beside the paper's values, on the same axes; the trend is that of the first line, followed by
-    `note`.
+    Plot lines of the run by round beside the paper's values, on the same axes; the trend is that of the first line,
+    followed by `note`.
     """
     canvas = new_canvas(7.2, 3.2)
     axes = canvas.subplots()

@@ -3,15 +3,15 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
 
     python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2
     python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2 --evaluate attacks.max_steps=100
-    python -m experiments.replication recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --begin-with arithmetic
-    python -m experiments.replication recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
+    python -m experiments.replication recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --begin-with
+    arithmetic python -m experiments.replication recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
 
-Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes. `--evaluate` adds all
-evaluations of docs/reference/figures.md, with fresh attackers against the verifiers of the first and the last round, and resumes, too. The tables
-have means over seeds with the change over the rounds, each round's figures, and every verifier on every prover's solutions.
-`OUTPUT_DIR/NAME-replication.json` has the raw figures. `NAME-rounds`, `NAME-pools` and `NAME-attacks` there are plots of the means,
-`NAME-training` has each seed's training curves, and `NAME-against-OTHER` and `NAME-against-OTHER-training` are those of a comparison
-(PNG, SVG, PDF).
+Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes.
+`--evaluate` adds all evaluations of docs/reference/figures.md, with fresh attackers against the verifiers of the first
+and the last round, and resumes, too. The tables have means over seeds with the change over the rounds, each round's
+figures, and every verifier on every prover's solutions. `OUTPUT_DIR/NAME-replication.json` has the raw figures.
+`NAME-rounds`, `NAME-pools` and `NAME-attacks` there are plots of the means, `NAME-training` has each seed's training
+curves, and `NAME-against-OTHER` and `NAME-against-OTHER-training` are those of a comparison (PNG, SVG, PDF).
 """
 
 import logging
@@ -130,11 +130,12 @@ def evaluate_replicates(
     num_workers: int = 1,
 ) -> None:
     """
-    Evaluate the finished games of [`~experiments.replication.replicate`]. Results that are stored are not computed again.
+    Evaluate the finished games of [`~experiments.replication.replicate`]. Results that are stored are not computed
+    again.
 
-    All evaluations are computed: those that are not costly for every round, `attacks` for the rounds of `attacked`, then
-    `regression`, which tests what all attacks have found, and `legibility_tax` for the last round, if its helpful role was
-    trained by the verifier's score alone.
+    All evaluations are computed: those that are not costly for every round, `attacks` for the rounds of `attacked`,
+    then `regression`, which tests what all attacks have found, and `legibility_tax` for the last round, if its helpful
+    role was trained by the verifier's score alone.
 
     Args:
         recipe, seeds: As in [`~experiments.replication.replicate`]. A game that is not finished is left out.

@@ -1,4 +1,6 @@
-"""Plots of replicated recipes, in the style of the report: means over seeds, and training curves with a line per seed."""
+"""
+Plots of replicated recipes, in the style of the report: means over seeds, and training curves with a line per seed.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,8 @@ def plot_contrast(contrast: Contrast) -> Plot:
     return Plot(
         f"{contrast.names[0]}-against-{contrast.names[1]}",
         "Two recipes, seed by seed",
-        f"After round {contrast.round_index}; differences paired by seed, with 95 % intervals by Student's t, cut at -1 and 1.",
+        f"After round {contrast.round_index}; differences paired by seed, with 95 % intervals by Student's t, cut at"
+        " -1 and 1.",
         canvas,
     )
 
@@ -145,8 +148,8 @@ def plot_training(name: str, recipes: Mapping[str, Sequence[RunData]]) -> Plot |
     legend_below(canvas)
     seeds = ", ".join(dict.fromkeys(str(run.recipe.seed) for runs in recipes.values() for run in runs))
     caption = (
-        f"A line for each of the seeds {seeds}, which ends with a dot where the training stopped: exponential moving averages of "
-        f"single steps, the newest with the weight {NEWEST_WEIGHT}. All on training problems."
+        f"A line for each of the seeds {seeds}, which ends with a dot where the training stopped: exponential moving"
+        f" averages of single steps, the newest with the weight {NEWEST_WEIGHT}. All on training problems."
     )
     return Plot(name, "How the provers were trained", caption, canvas, {"accuracy": TRAINING_TERMS["accuracy"]})
 

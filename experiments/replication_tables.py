@@ -1,4 +1,6 @@
-"""Tables of a replicated recipe: means over seeds, two recipes compared seed by seed, and the raw figures behind them."""
+"""
+Tables of a replicated recipe: means over seeds, two recipes compared seed by seed, and the raw figures behind them.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -51,17 +53,24 @@ HEADLINES = (
     "similarity/sneaky_wrong",
     "similarity/helpful_correct",
 )
-"""Figures of a round whose means over seeds are tabulated; those of later evaluations are added as far as they exist."""
+"""Figures of a round whose means over seeds are tabulated; those of later evaluations are added as far as they
+exist."""
 
 JUDGED_HEADLINES = {
     "role_separability": r"(ngrams|transformer)/(all|incorrect)",
     "style": r"(base/)?explained_within/(all|flaws)|explained/correct",
-    "legibility": r"judge_(auc|single|pair)/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
-    r"|change/judge_auc/(helpful|game)",
+    "legibility": (
+        r"judge_(auc|single|pair)/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
+        r"|change/judge_auc/(helpful|game)"
+    ),
     "attacks": r".+/(found|mean_steps|convincing_steps|accepted)",
-    "untrained_attacks": r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16",
+    "untrained_attacks": (
+        r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16"
+    ),
     "regression": r"accepted/all",
-    "legibility_tax": r"(accuracy|step_validity|implicit_share|judge_auc/\w+)/(game|correctness_only)_less_(correctness_only|base)",
+    "legibility_tax": (
+        r"(accuracy|step_validity|implicit_share|judge_auc/\w+)/(game|correctness_only)_less_(correctness_only|base)"
+    ),
 }
 """Figures of later evaluations that are tabulated, as patterns of their names, by evaluation."""
 
@@ -84,7 +93,8 @@ def names_in(values: Sequence[Values]) -> list[str]:
 
 def values_of(runs: Sequence[RunData], *, pools: Collection[int] | None = None) -> list[Values]:
     """
-    Return the values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in all.
+    Return the values of the tabulated figures of each run, with best-of-n at the largest n that can be compared in
+    all.
 
     Args:
         pools: The provers, by round, over whose mistakes verifiers are averaged; by default all of each run.
@@ -153,7 +163,10 @@ def tabulate_replication(recipe: Recipe, seeds: Sequence[int], *, against: str |
         if training is not None:
             save_plot(training, Path(recipe.output_dir))
         parts += [
-            f"`{recipe.name}` and `{against}` after the last round that both have evaluated, and their difference, paired by seed:",
+            (
+                f"`{recipe.name}` and `{against}` after the last round that both have evaluated, and their difference,"
+                " paired by seed:"
+            ),
             contrast_table(contrast),
         ]
     attacks = seeds_attacks_table(runs)
@@ -218,8 +231,9 @@ def seeds_attacks_table(runs: Sequence[RunData]) -> str | None:
     """
     Return a Markdown table of the fresh attackers of all runs together, with a row per reward and round.
 
-    The columns are the number that found an exploit, the Kaplan-Meier median of its step, and the p-value of the log-rank test
-    against the attackers of the first attacked round. Several attackers of one game count as independent.
+    The columns are the number that found an exploit, the Kaplan-Meier median of its step, and the p-value of the
+    log-rank test against the attackers of the first attacked round. Several attackers of one game count as
+    independent.
     """
     found = attack_judgements(runs)
     if not found:
@@ -251,9 +265,9 @@ def means_table(runs: Sequence[RunData]) -> str:
     """
     Return a Markdown table of means over seeds: a row per figure, a column per round, and the change over all rounds.
 
-    Seeds that have not evaluated a round, or lack a figure in it, are left out of its mean; `n` is the number of seeds.
-    The change is that from the first to the last round of the table within each seed, which removes the spread that both
-    rounds share.
+    Seeds that have not evaluated a round, or lack a figure in it, are left out of its mean; `n` is the number of
+    seeds. The change is that from the first to the last round of the table within each seed, which removes the spread
+    that both rounds share.
 
     Args:
         runs: Runs of one recipe.
@@ -339,8 +353,9 @@ def raw_figures(run: RunData) -> dict[str, Any]:
         - `seed`, `commit`, and `seconds` by phase and by evaluation, each with its round;
         - `rounds`: by round, all figures as `[value, low, high, n]`; names of later evaluations begin with `judging/`;
         - `training`: by round and role, the accuracy of each RL step, `null` for a step without the role;
-        - `attackers`: a row for each fresh attacker, with the steps it was trained for (`num_steps`), and the step at which
-          it met the criterion of an exploit (`step`) and the one at which its scores did (`convincing_step`), if any.
+        - `attackers`: a row for each fresh attacker, with the steps it was trained for (`num_steps`), and the step at
+          which it met the criterion of an exploit (`step`) and the one at which its scores did (`convincing_step`), if
+          any.
     """
     rounds: dict[str, dict] = {}
     seconds = {f"{phase} {index}": round(value, 1) for (index, phase), value in run.phase_seconds().items()}

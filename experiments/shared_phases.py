@@ -1,4 +1,6 @@
-"""Begins a run with the first phases of another run, if they have the same settings: arms of an experiment share them."""
+"""
+Begins a run with the first phases of another run, if they have the same settings: arms of an experiment share them.
+"""
 
 import logging
 import os
@@ -18,10 +20,11 @@ logger = logging.getLogger(__name__)
 
 def begin_with(recipe: Recipe, source: RunFolder) -> list[PhaseKey]:
     """
-    Copy the first phases of another run into the folder of a recipe's run, as far as they are the same and not there yet.
+    Copy the first phases of another run into the folder of a recipe's run, as far as they are the same and not there
+    yet.
 
-    These are the warm-up, the bootstrap and the verifier of round 0. Their copies have the digests and durations of the
-    other run, and the base prover's solutions name that run in the column `prover`.
+    These are the warm-up, the bootstrap and the verifier of round 0. Their copies have the digests and durations of
+    the other run, and the base prover's solutions name that run in the column `prover`.
 
     Args:
         recipe: The recipe of the run that begins.
@@ -58,7 +61,8 @@ def same_phases(recipe: Recipe, other: Recipe) -> list[PhaseKey]:
     """
     List the first phases that have the same results in the games of two recipes.
 
-    The verifier of round 0 learns from the base prover's solutions alone, so that only its own section matters in addition.
+    The verifier of round 0 learns from the base prover's solutions alone, so that only its own section matters in
+    addition.
     """
     ours, theirs = (_early_settings(each.for_round(0)) for each in (recipe, other))
     verifiers = ours.pop("verifier"), theirs.pop("verifier")

@@ -1,12 +1,13 @@
 """
-Decouple solving from legibility: a solver's solutions, and translations that keep their answers (docs/reference/figures.md).
+Decouple solving from legibility: a solver's solutions, and translations that keep their answers
+(docs/reference/figures.md).
 
     python -m experiments.translations solve runs/quickstart solved.jsonl
     python -m experiments.translations translate runs/translator translated.jsonl
 
 `solve` writes one solution by the run's helpful prover to each problem. A translation game then trains a translator of
-them. `translate` writes that game's solutions to the test problems: a translation if it keeps the solver's answer, or else the
-solver's own solution.
+them. `translate` writes that game's solutions to the test problems: a translation if it keeps the solver's answer, or
+else the solver's own solution.
 """
 
 import json
@@ -59,7 +60,10 @@ def main() -> int:
         translations = translated_solutions(judged, round_index)
         write_translations(translations, arguments.output)
         kept = sum(translation.is_translated for translation in translations)
-        return f"{len(translations)} solutions in {arguments.output}: {kept} translations, {len(translations) - kept} of the solver's"
+        return (
+            f"{len(translations)} solutions in {arguments.output}: {kept} translations, {len(translations) - kept} of"
+            " the solver's"
+        )
 
     return run_experiment(work)
 
@@ -124,7 +128,8 @@ class TranslationTask(Task):
         grade = self.task.grade(problem, solution)
         if grade.certified is not None or grade.test_pass_rate is not None:
             raise ExtensionError(
-                f"The task `{self.task.name}` grades by a certificate or by tests; `translation` needs one that compares answers."
+                f"The task `{self.task.name}` grades by a certificate or by tests; `translation` needs one that"
+                " compares answers."
             )
         answer = self.task.read_answer(problem["reference"])
         return replace(grade, correct=grade.answer is not None and self.answers_equal(grade.answer, answer))
@@ -182,8 +187,8 @@ def _showing_solution(role: Role, template: str) -> str:
     before, shown, after = template.rpartition(_SHOWN_PROBLEM)
     if not shown:
         raise ValueError(
-            f"The prompt template of role `{role}` does not show the problem as `{_SHOWN_PROBLEM}`, so that the solver's "
-            "solution has no place in it."
+            f"The prompt template of role `{role}` does not show the problem as `{_SHOWN_PROBLEM}`, so that the"
+            " solver's solution has no place in it."
         )
     return f"{before}{shown}\n{{{{ {SOLVER_COLUMN} }}}}{after}"
 

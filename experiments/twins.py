@@ -4,8 +4,8 @@ Play a recipe with a checker that errs systematically, and a twin with equally m
     python -m experiments.twins recipes/noise/structured.yaml
     python -m experiments.twins recipes/noise/structured.yaml num_rounds=3 --seeds 0 1 2
 
-Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; finished runs are not played again.
-The table, the steps and the plot are in OUTPUT_DIR/NAME.
+Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; finished runs are not played
+again. The table, the steps and the plot are in OUTPUT_DIR/NAME.
 """
 
 import sys
@@ -82,15 +82,15 @@ def play_twins(recipe: Recipe, seed: int) -> Twins:
     checker = recipe.noise.checker
     if checker is None or checker.base == "grade":
         raise ValueError(
-            "The recipe's `noise.checker.base` must be a checker that errs by itself, a command or `package.module:Name`; "
-            f"got {'no checker' if checker is None else checker.base!r}."
+            "The recipe's `noise.checker.base` must be a checker that errs by itself, a command or"
+            f" `package.module:Name`; got {'no checker' if checker is None else checker.base!r}."
         )
     structured = play(_twin_recipe(recipe, STRUCTURED, seed, recipe.to_dict()["noise"]))
     rate = false_positives(structured, BASE_ROUND).value
     if rate is None or not 0 < rate < 1:
         raise ValueError(
-            f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions. A random checker "
-            "needs a rate strictly between 0 and 1."
+            f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions. A"
+            " random checker needs a rate strictly between 0 and 1."
         )
     random = play(_twin_recipe(recipe, RANDOM, seed, _random_noise(recipe, rate)))
     return Twins(seed, {STRUCTURED: structured, RANDOM: random}, rate)
@@ -169,7 +169,9 @@ STYLES = {
 
 
 def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
-    """Write `summary.md`, `steps.csv` and the plot `helpful-accuracy` into `OUTPUT_DIR/NAME`, and return this folder."""
+    """
+    Write `summary.md`, `steps.csv` and the plot `helpful-accuracy` into `OUTPUT_DIR/NAME`, and return this folder.
+    """
     folder = Path(recipe.output_dir) / recipe.name
     folder.mkdir(parents=True, exist_ok=True)
     steps = helpful_accuracy(twins)
@@ -183,7 +185,10 @@ def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
 
 
 def plot_twins(steps: pd.DataFrame) -> Plot:
-    """Plot helpful accuracy by step, a table of [`helpful_accuracy`]. Thin lines are single seeds, thick lines their mean."""
+    """
+    Plot helpful accuracy by step, a table of [`helpful_accuracy`]. Thin lines are single seeds, thick lines their
+    mean.
+    """
     canvas = new_canvas(7.2, 3.6)
     axes = canvas.subplots()
     for checker, rows in steps.groupby("checker", sort=False):

@@ -1,8 +1,8 @@
 """
 Prover-verifier games with language models on the Hugging Face stack.
 
-Words, symbols and abbreviations of the docstrings (K24, SRC, D_V) are explained in docs/reference/glossary.md, the structure of the package in
-docs/development/architecture.md, and its exceptions in docs/reference/errors.md.
+Words, symbols and abbreviations of the docstrings (K24, SRC, D_V) are explained in docs/reference/glossary.md, the
+structure of the package in docs/development/architecture.md, and its exceptions in docs/reference/errors.md.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""`python -m pvg_hf` is the command `pvg`, also where its script is not on the path, as under `accelerate launch -m`."""
+"""
+`python -m pvg_hf` is the command `pvg`, also where its script is not on the path, as under `accelerate launch -m`.
+"""
 
 import sys
 

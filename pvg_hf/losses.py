@@ -160,7 +160,8 @@ def label_losses(
     scores: torch.Tensor, labels: torch.Tensor, rho0: float, rho1: float, correction: LabelCorrection
 ) -> torch.Tensor:
     """
-    Return the loss of each solution, as in [`pointwise_cross_entropy`], without its checks: `torch.func.vmap` can map it.
+    Return the loss of each solution, as in [`pointwise_cross_entropy`], without its checks: `torch.func.vmap` can map
+    it.
 
     Args:
         scores, labels (`torch.Tensor` of shape `(num_solutions,)`):
@@ -211,8 +212,8 @@ def _check_center(center: float, correction: str) -> None:
         raise ValueError(f"`center` is {center}; it must be at least 0.")
     if correction in UNBOUNDED_CORRECTIONS and center == 0:
         raise ValueError(
-            f"The {correction} correction is unbounded below, so that scores grow without bound unless they are centred, and "
-            "`center` is 0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
+            f"The {correction} correction is unbounded below, so that scores grow without bound unless they are"
+            " centred, and `center` is 0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
         )
 
 

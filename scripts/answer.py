@@ -1,8 +1,8 @@
 """
 Answer a problem with a game's players.
 
-The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is correct is
-estimated on the run's held-out problems:
+The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is
+correct is estimated on the run's held-out problems:
 
     python scripts/answer.py runs/quickstart "Ana has 6 pens.
 Ben has 4 more than Ana.
@@ -39,14 +39,18 @@ def main() -> int:
     parser.add_argument(
         "--choose",
         choices=["best", "vote", "weighted-vote"],
-        help="the highest score, the most frequent answer, or a vote weighted by score (default: the rule with the highest "
-        "accuracy on the run's held-out problems)",
+        help=(
+            "the highest score, the most frequent answer, or a vote weighted by score (default: the rule with the"
+            " highest accuracy on the run's held-out problems)"
+        ),
     )
     parser.add_argument(
         "--abstain-below",
         type=float,
-        help=f"withhold answers with a lower probability of being correct (default: {ABSTAIN_BELOW}); if set, answers of "
-        "unknown probability are withheld, too",
+        help=(
+            f"withhold answers with a lower probability of being correct (default: {ABSTAIN_BELOW}); if set, answers"
+            " of unknown probability are withheld, too"
+        ),
     )
     parser.add_argument("--round", type=int, dest="round_index", help="round, from 0 (default: the last one)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the solutions (default: %(default)s)")

@@ -1,11 +1,13 @@
 """
-Label proofs by many analyses and checks of these analyses (DeepSeekMath-V2), and list undecided proofs for human review.
+Label proofs by many analyses and checks of these analyses (DeepSeekMath-V2), and list undecided proofs for human
+review.
 
     python scripts/auto_label.py proofs.jsonl --verifier verifier --output labels
     python scripts/auto_label.py proofs.jsonl --verifier verifier --meta-verifier meta -n 16 -m 5 -k 4 --output labels
 
-`labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all analyses and checks, and `labels/review.csv` the undecided
-proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A stopped command resumes where it was.
+`labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all analyses and checks, and `labels/review.csv` the
+undecided proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A stopped command resumes where
+it was.
 """
 
 import argparse

@@ -15,14 +15,15 @@ from typing import Any
 
 # Whether CI runs the tests: kept for the processes that this one starts, as CI is set for all of them below.
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
-# Threads of this process and of all that it starts: equal bytes are promised for equal numbers of threads, and two workers
-# with two threads each slow each other down. The imports of torch and numpy below read it.
+# Threads of this process and of all that it starts: equal bytes are promised for equal numbers of threads, and two
+# workers with two threads each slow each other down. The imports of torch and numpy below read it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Modules of tests/support are named by recipes, and imported in other processes too.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")))
 )
-# Games write their rates to HF_HOME, which must not be the user's. Tests of the real Hub take their token from HF_TOKEN.
+# Games write their rates to HF_HOME, which must not be the user's. Tests of the real Hub take their token from
+# HF_TOKEN.
 if "HF_HOME" not in os.environ:
     os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="pvg_hf-tests-")
     atexit.register(shutil.rmtree, os.environ["HF_HOME"], ignore_errors=True)
@@ -40,8 +41,8 @@ REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
-# What a test starts follows from its fixtures, and for what is experimental from its folder. `game`, `docs`, `nightly` and
-# `gpu` are marks in the files.
+# What a test starts follows from its fixtures, and for what is experimental from its folder. `game`, `docs`, `nightly`
+# and `gpu` are marks in the files.
 STARTED_BY = {"_served": "hub"} | dict.fromkeys(
     ("serve", "serve_for_module", "serve_study", "study_for_module", "chromium"), "app"
 )
@@ -51,8 +52,8 @@ EXPERIMENTAL = ("experimental", "experiments")
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Mark tests by what they start, and let the longest files begin first, or one worker would be left with them at the end.
-    `.ci/file_seconds.py --write` writes their times.
+    Mark tests by what they start, and let the longest files begin first, or one worker would be left with them at the
+    end. `.ci/file_seconds.py --write` writes their times.
     """
     seconds = json.loads((REPOSITORY / "tests" / "file_seconds.json").read_text())
     for item in items:
@@ -65,7 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:
-    """Readable id of a long text, or of a mapping, dataclass or the like of plain values, which pytest would number."""
+    """
+    Readable id of a long text, or of a mapping, dataclass or the like of plain values, which pytest would number.
+    """
     if isinstance(val, torch.dtype):
         return str(val).removeprefix("torch.")
     if isinstance(val, str):
@@ -143,7 +146,9 @@ def _imports_are_not_collected():
 
 @pytest.fixture(scope="session", autouse=True)
 def _imports_are_collected_at_the_end():
-    """Unfreeze imported objects, or the interpreter does not free them, and DuckDB reports each as `nanobind: leaked`."""
+    """
+    Unfreeze imported objects, or the interpreter does not free them, and DuckDB reports each as `nanobind: leaked`.
+    """
     yield
     gc.unfreeze()
 

@@ -14,8 +14,8 @@ import pvg_hf
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "pvg_hf"
 
-# From the bottom up. A module belongs to the layer of the longest prefix of its name; it may import from its own part of
-# the package and from the layers below.
+# From the bottom up. A module belongs to the layer of the longest prefix of its name; it may import from its own part
+# of the package and from the layers below.
 LAYERS = (
     ("pvg_hf.core",),
     ("pvg_hf.analyses",),

@@ -69,7 +69,9 @@ STARTS = {"-m pvg_hf": WRONG, "scripts/": WRONG_OF_SCRIPTS, "-m tools.": WRONG_O
 
 @pytest.fixture(scope="module")
 def answers(repository, tmp_path_factory):
-    """For all commands of this file, by their words: whether they are right, and what `light_commands` says of them."""
+    """
+    For all commands of this file, by their words: whether they are right, and what `light_commands` says of them.
+    """
     run = tmp_path_factory.mktemp("run")
     recipe = load_recipe({"name": "begun", "output_dir": str(run)})
     folder = RunFolder.of(recipe)

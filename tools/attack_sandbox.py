@@ -83,7 +83,10 @@ PATCHES += (
     "sys.exit(0)",
 )
 ATTACKS = (WRITES, PROCESSES, READS, NETWORK, MEMORY, OUTPUT, TIME, PATCHES)
-HEAD = "import os, sys, time, signal, socket, subprocess, threading, builtins, json, gc, ctypes\nkept, place, game = {kept!r}, {place!r}, {game}\n"
+HEAD = (
+    "import os, sys, time, signal, socket, subprocess, threading, builtins, json, gc, ctypes\nkept, place, game ="
+    " {kept!r}, {place!r}, {game}\n"
+)
 
 
 def write_program(seed: int, number: int, kept: Path) -> tuple[str, bool]:
@@ -117,7 +120,9 @@ def _adopt_orphans() -> None:
 
 
 def _left_running() -> list[psutil.Process]:
-    """Return the processes that this one started, directly or through others, and that are still running after a wait."""
+    """
+    Return the processes that this one started, directly or through others, and that are still running after a wait.
+    """
     psutil.wait_procs(psutil.Process().children(recursive=True), timeout=_SECONDS_TO_END)
     return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
 
@@ -154,7 +159,8 @@ def main() -> None:
     written = [*Path("/tmp").glob("attack-*"), *Path("/dev/shm").glob("attack-*")]
     left = _left_running()
     print(
-        f"{options.programs} hostile programs in `{isolation}`, seed {options.seed}, {time.monotonic() - started:.0f} s"
+        f"{options.programs} hostile programs in `{isolation}`, seed {options.seed},"
+        f" {time.monotonic() - started:.0f} s"
     )
     print(f"outcomes: {dict(sorted(outcomes.items()))}; wrong passes: {outcomes['passed']}; workers lost: {lost}")
     print(

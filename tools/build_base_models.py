@@ -1,6 +1,7 @@
 """
-Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and the
-verifiers for `arithmetic` and `functions`, the judges, which are verifiers with a trained head, and the generative verifier for `proofs`.
+Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and
+the verifiers for `arithmetic` and `functions`, the judges, which are verifiers with a trained head, and the generative
+verifier for `proofs`.
 
     python -m tools.build_base_models                    # all, in parallel, into pvg_hf/assets
     python -m tools.build_base_models --player score-verifier
@@ -8,14 +9,16 @@ verifiers for `arithmetic` and `functions`, the judges, which are verifiers with
 
 One model is for an experiment (experiments/dynamics.md) and does not ship:
 
-    python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output build/models
+    python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output
+    build/models
 
-The proofs player continues the training of an earlier one (docs/reference/score-verifier.md), so that `all` leaves it out:
+The proofs player continues the training of an earlier one (docs/reference/score-verifier.md), so that `all` leaves it
+out:
 
     python -m tools.build_base_models --player score-verifier --start FOLDER
 
-A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
-package. A build that was stopped goes on where it was when the same command is given again.
+A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship
+with the package. A build that was stopped goes on where it was when the same command is given again.
 """
 
 import argparse
@@ -85,7 +88,9 @@ def build_all(configs: Sequence[Any], folder: Path, build: "Callable[..., Built]
 
 
 def prover_flops(config: "BaseModelConfig | JudgeConfig", folder: Path) -> float | None:
-    """Operations of the pretraining of the prover that a verifier judges: that in the folder, or else the packaged one."""
+    """
+    Operations of the pretraining of the prover that a verifier judges: that in the folder, or else the packaged one.
+    """
     from tools.pretraining.base_models import BASE_MODELS
     from tools.pretraining.judges import JudgeConfig
 

@@ -5,10 +5,11 @@ Run all checks that need a GPU, with random weights of realistic sizes; nothing 
     python -m tools.check_gpu --only gsm8k-qlora --only vllm
     python -m tools.check_gpu --toy
 
-The output folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of docs/explanation/speed-and-memory.md. Both are
-written after each phase. Each part runs in separate processes: a part that fails, is killed, does not fit in memory or runs out
-of time is recorded with its last lines, and the other parts still run. The same command resumes with unfinished parts. Without a
-GPU, the parts run with toy sizes. docs/explanation/speed-and-memory.md explains the figures.
+The output folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of
+docs/explanation/speed-and-memory.md. Both are written after each phase. Each part runs in separate processes: a part
+that fails, is killed, does not fit in memory or runs out of time is recorded with its last lines, and the other parts
+still run. The same command resumes with unfinished parts. Without a GPU, the parts run with toy sizes.
+docs/explanation/speed-and-memory.md explains the figures.
 """
 
 import argparse

@@ -5,9 +5,9 @@ Redraw the pictures of docs/images, except round.svg, which is drawn by hand.
     python -m tools.write_pictures report.png       # this one only
     python -m tools.write_pictures --check          # changes nothing; exit status 1 if a picture is stale
 
-A picture is stale if a word, a number or a style changed in the files that it is made from: docs/images/sources.json has a digest of
-each. Other changes of code, such as of a docstring or a name, leave it as it is. Chromium is needed (PVG_CHROMIUM, by default
-/usr/bin/chromium), and the extras `app` and `dev`.
+A picture is stale if a word, a number or a style changed in the files that it is made from: docs/images/sources.json
+has a digest of each. Other changes of code, such as of a docstring or a name, leave it as it is. Chromium is needed
+(PVG_CHROMIUM, by default /usr/bin/chromium), and the extras `app` and `dev`.
 """
 
 import argparse
@@ -62,7 +62,10 @@ class Picture:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return a digest of what a reader may see of a file: of the constants of Python code, of the values of YAML, of the text of others."""
+    """
+    Return a digest of what a reader may see of a file: of the constants of Python code, of the values of YAML, of the
+    text of others.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         text = repr(list(_constants(ast.parse(text))))

@@ -1,6 +1,7 @@
 """
-Write what is generated: the key references and the catalogue of figures in docs/, docs/recipe.schema.json, the requirements of a
-Space (space_app/requirements.txt), and the project's address in README.md, setup.cfg and CITATION.cff.
+Write what is generated: the key references and the catalogue of figures in docs/, docs/recipe.schema.json, the
+requirements of a Space (space_app/requirements.txt), and the project's address in README.md, setup.cfg and
+CITATION.cff.
 
     python -m tools.write_reference
     python -m tools.write_reference --check    # changes nothing; exit status 1 if a file is out of date
@@ -119,7 +120,9 @@ def reference_files(repository: Path) -> dict[Path, str]:
 
 
 def space_requirements(repository: Path) -> str:
-    """Tested versions of what the package and the app require. Torch is the CPU build; the Space itself provides gradio."""
+    """
+    Tested versions of what the package and the app require. Torch is the CPU build; the Space itself provides gradio.
+    """
     setup = ConfigParser()
     setup.read(repository / "setup.cfg", encoding="utf-8")
     ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()

@@ -25,9 +25,9 @@ _FORM = f"""Answer in exactly this form:
 \\boxed{{s}}
 where s is 0, 0.5 or 1."""
 
-EVALUATE_PROMPT = f"""Evaluate a solution to a problem. Go through it step by step and name every issue that it really has. Its score \
-is 1 if it is complete and every step is right, 0.5 if it is right but leaves out something minor, and 0 if it has a \
-fatal flaw.
+EVALUATE_PROMPT = f"""Evaluate a solution to a problem. Go through it step by step and name every issue that it \
+really has. Its score is 1 if it is complete and every step is right, 0.5 if it is right but leaves out something \
+minor, and 0 if it has a fatal flaw.
 
 Problem:
 {{{{ problem }}}}
@@ -37,9 +37,9 @@ Solution:
 
 {_FORM}
 """
-JUDGE_PROMPT = f"""Somebody analysed a solution to a problem. Look up every issue that the analysis names: does the solution really have \
-it? The analysis scores 1 if all issues that it names exist, or if it rightly names none, 0.5 if some of them exist, \
-and 0 if none of them does.
+JUDGE_PROMPT = f"""Somebody analysed a solution to a problem. Look up every issue that the analysis names: does the \
+solution really have it? The analysis scores 1 if all issues that it names exist, or if it rightly names none, 0.5 if \
+some of them exist, and 0 if none of them does.
 
 Problem:
 {{{{ problem }}}}
@@ -140,7 +140,8 @@ class ScoreVerifierSettings:
         path = _find(source, revision)
         if path is None:
             raise ValueError(
-                f"{source} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the weights."
+                f"{source} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the"
+                " weights."
             )
         return cls._read(path)
 

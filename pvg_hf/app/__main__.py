@@ -4,7 +4,8 @@ Open the app on a run: its solutions, its rounds, its verifiers, and scores of y
     python -m pvg_hf.app runs/quickstart
     python -m pvg_hf.app org/run                              # the last published round
 
-By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME to change this. It needs no GPU and trains nothing.
+By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME to change this. It needs no GPU and
+trains nothing.
 """
 
 import argparse
@@ -70,8 +71,8 @@ def check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))  # as Gradio does
         except OSError as err:
             raise ValueError(
-                f"Port {port} cannot be used ({err.strerror}). Set another `--port`, or omit it to use the first free port "
-                "from 7860."
+                f"Port {port} cannot be used ({err.strerror}). Set another `--port`, or omit it to use the first free"
+                " port from 7860."
             ) from err
 
 

@@ -32,7 +32,8 @@ from pvg_hf.core.shipped import shipped_folder
 
 def serve_run(source: str, port: int | None) -> None:
     """
-    Serve the app on a run, by its folder or published name, until Ctrl-C or SIGTERM; a `ValueError` if it cannot be opened.
+    Serve the app on a run, by its folder or published name, until Ctrl-C or SIGTERM; a `ValueError` if it cannot be
+    opened.
 
     By default, the port is the first free one from 7860.
     """
@@ -45,8 +46,8 @@ def serve(
     """
     Serve an app until Ctrl-C or SIGTERM.
 
-    The stack that `make` builds the app with releases its resources at the end. The gate (see [`~pvg_hf.app.access.Gate`]) stands
-    before Gradio. What `describe` returns for the app's address is printed.
+    The stack that `make` builds the app with releases its resources at the end. The gate (see
+    [`~pvg_hf.app.access.Gate`]) stands before Gradio. What `describe` returns for the app's address is printed.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
@@ -88,7 +89,10 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
 
 
 def build_glossary_page(app: gr.Blocks) -> None:
-    """Build the page "Glossary". It must be called within the context of `app`. Links to other pages of the docs become text."""
+    """
+    Build the page "Glossary". It must be called within the context of `app`. Links to other pages of the docs become
+    text.
+    """
     text = (shipped_folder("glossary") / "glossary.md").read_text(encoding="utf-8")
     text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     gr.Markdown(text, elem_id="glossary")
@@ -111,7 +115,8 @@ def launch(app: gr.Blocks, gate: Middleware, **options: Any) -> tuple[Any, str, 
 
 
 def _close(app: gr.Blocks) -> None:
-    # Close at once: open pages keep their connections, and the server would wait for them longer than a container may take.
+    # Close at once: open pages keep their connections, and the server would wait for them longer than a container may
+    # take.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut connections are expected here
     app.server.force_exit = True
     app.close(verbose=False)

@@ -15,8 +15,8 @@ KINDS = {
 }
 
 NONE = (
-    "No verifier of this run has written evaluations. Verifiers that write (kind: score in the recipe's section verifier) do "
-    "so when a round is evaluated."
+    "No verifier of this run has written evaluations. Verifiers that write (kind: score in the recipe's section"
+    " verifier) do so when a round is evaluated."
 )
 
 

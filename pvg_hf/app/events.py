@@ -11,14 +11,15 @@ from gradio.events import Dependency
 FAST: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
 
-# Class of hidden components. `visible="hidden"` is not enough: an update that makes a column visible also shows everything
-# inside it.
+# Class of hidden components. `visible="hidden"` is not enough: an update that makes a column visible also shows
+# everything inside it.
 INVISIBLE = "not-shown"
 
 # Replaces the last input by the net number of steps since the last call.
 TAKE_STEPS = "(...values) => [...values.slice(0, -1), window.pvgTakeSteps()]"
 
-# Puts a query string into the browser's address, after the current path: without it, the address would be the main page's.
+# Puts a query string into the browser's address, after the current path: without it, the address would be the main
+# page's.
 SHOW_ADDRESS = "(link) => history.replaceState(null, '', location.pathname + link)"
 
 
@@ -39,8 +40,8 @@ def wire(
     """
     Call a function on any of several events, one call at a time.
 
-    With `latest`, events during a call lead to one more call afterwards; otherwise they are dropped. The JavaScript function `js`
-    maps the inputs' values to those that are sent.
+    With `latest`, events during a call lead to one more call afterwards; otherwise they are dropped. The JavaScript
+    function `js` maps the inputs' values to those that are sent.
     """
     mode = "always_last" if latest else "once"
     return gr.on(list(triggers), function, list(inputs), list(outputs), trigger_mode=mode, js=js, **FAST)

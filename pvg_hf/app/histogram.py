@@ -37,7 +37,8 @@ class Histogram:
 
 def make_histogram(scores: Mapping[bool, np.ndarray], marked: Mapping[str, float | None]) -> Histogram | None:
     """
-    Compute the histogram of the scores of a round's correct (True) and incorrect (False) judged solutions, each in ascending order.
+    Compute the histogram of the scores of a round's correct (True) and incorrect (False) judged solutions, each in
+    ascending order.
 
     Scores to mark are given by name. It is `None` if there are no scores.
     """

@@ -23,8 +23,8 @@ class Filter(StrEnum):
     """
     Selects problems by how their solutions affected the verifier of their round.
 
-    A filter compares the most convincing valid sneaky mistake with the most convincing helpful correct solution. A problem
-    without the solutions that a filter needs is left out.
+    A filter compares the most convincing valid sneaky mistake with the most convincing helpful correct solution. A
+    problem without the solutions that a filter needs is left out.
     """
 
     ALL = "all"
@@ -109,8 +109,9 @@ class SolutionIndex:
     """
     Searchable index of a run's solutions.
 
-    It opens in about a second on 200,000 solutions, reads only Parquet files and each round's `calibration.json`, and is safe
-    to use from several threads. The run may be unfinished; the index does not see later rounds, for which a new one is opened.
+    It opens in about a second on 200,000 solutions, reads only Parquet files and each round's `calibration.json`, and
+    is safe to use from several threads. The run may be unfinished; the index does not see later rounds, for which a
+    new one is opened.
 
     Attributes:
         damage: Files that could not be read, and what to do about each. Their solutions are left out.

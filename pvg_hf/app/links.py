@@ -36,8 +36,8 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
     """
     Convert a link's values to a view.
 
-    Missing and unknown values are replaced by defaults; the default round is the last one. A link without a filter, problem or
-    search shows the problems that fooled the round's verifier, if any.
+    Missing and unknown values are replaced by defaults; the default round is the last one. A link without a filter,
+    problem or search shows the problems that fooled the round's verifier, if any.
     """
     rounds = index.rounds
     named = _number(values.get("round"))

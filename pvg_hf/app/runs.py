@@ -69,7 +69,8 @@ class OpenRun:
 
 def open_run(source: str | Path) -> OpenRun:
     """
-    Open a run by its folder, or by the name of a published run (`org/run`), whose last round is downloaded without its provers.
+    Open a run by its folder, or by the name of a published run (`org/run`), whose last round is downloaded without its
+    provers.
 
     Raises `ValueError` if there is no such run; the message lists runs that exist, or says how to play one.
     """

@@ -58,8 +58,8 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
 
 def _problems(run: OpenRun, rounds: list[int]) -> str:
     missing = (
-        f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nThe first round trains one. Resume the "
-        f"run with: {play_command(run.folder.root)}"
+        f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nThe first round trains one."
+        f" Resume the run with: {play_command(run.folder.root)}"
     )
     return problems([] if rounds else [missing])
 

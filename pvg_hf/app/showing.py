@@ -70,8 +70,8 @@ def show_problem(
     """
     Prepare a problem, which has solutions in the query's round and part, for a page.
 
-    `chosen` has the sample index of each role's solution; by default it is the solution that the query's filter is about. With
-    `is_revealed`, which solutions are correct and where the first flaw is are shown.
+    `chosen` has the sample index of each role's solution; by default it is the solution that the query's filter is
+    about. With `is_revealed`, which solutions are correct and where the first flaw is are shown.
     """
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()
@@ -96,7 +96,10 @@ def show_problem(
 def _choose(
     rows: Sequence[dict[str, Any]], role: Role, asked: Filter, sample_index: int | None
 ) -> dict[str, Any] | None:
-    """Return the requested row, if any, else the most convincing one that the filter selects, else the most convincing of all."""
+    """
+    Return the requested row, if any, else the most convincing one that the filter selects, else the most convincing of
+    all.
+    """
     named = [row for row in rows if row["sample_index"] == sample_index]
     if named or asked is Filter.ALL:
         return next(iter([*named, *rows]), None)
@@ -139,7 +142,10 @@ def _show(
 
 
 def percentile(score: float | None, *scores: np.ndarray) -> float | None:
-    """Percentage in [0, 100] of all `scores` (each array sorted in ascending order) below `score`; `None` if either is missing."""
+    """
+    Percentage in [0, 100] of all `scores` (each array sorted in ascending order) below `score`; `None` if either is
+    missing.
+    """
     num_scores = sum(map(len, scores))
     if score is None or not num_scores:
         return None

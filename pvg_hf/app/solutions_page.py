@@ -71,8 +71,8 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
 def _problems(run: OpenRun) -> str:
     index = run.index()
     missing = (
-        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
-        f"run with: {play_command(run.folder.root)}"
+        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or"
+        f" resume the run with: {play_command(run.folder.root)}"
     )
     return problems(index.damage if index.rounds else [*index.damage, missing])
 

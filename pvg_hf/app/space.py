@@ -37,15 +37,16 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
     """
     Write the files of a Space into a folder.
 
-    They are those of `space_app/`, `space.json` with the run and the options, a copy of the package, and the files of a local run
-    that the app reads. A published run is downloaded when the Space starts.
+    They are those of `space_app/`, `space.json` with the run and the options, a copy of the package, and the files of
+    a local run that the app reads. A published run is downloaded when the Space starts.
 
     Args:
         output: An empty or new folder, which is also returned.
         options: Further arguments of the app.
         app: Package of the app; another one is `pvg_hf.experimental.study`.
 
-    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, or its recipe cannot be read.
+    Raises `ValueError` if `output` is not empty, `run` is neither a run's folder nor such a name, or its recipe cannot
+    be read.
     """
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty. Name an empty or a new folder.")
@@ -78,7 +79,8 @@ def push_space(
     """
     Create or update the Space `NAMESPACE/NAME` with the app on a run (see [`build_space`]), and return its URL.
 
-    Unchanged files are not sent again. If the run is private, a warning says that the Space needs a token to download it.
+    Unchanged files are not sent again. If the run is private, a warning says that the Space needs a token to download
+    it.
 
     Args:
         is_private: Whether a new Space is private. If so, an existing Space must not be public.
@@ -108,17 +110,21 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
     if is_study:
         lines = [
             "Warning: a public Space. Everybody can take part in the study, each under any number of names.",
-            "Only the Space's author, or members of its organisation who may write, see results and handle sheets: they log in.",
+            (
+                "Only the Space's author, or members of its organisation who may write, see results and handle sheets:"
+                " they log in."
+            ),
         ]
     else:
         lines = [
-            "Warning: a public Space. Everybody can read every solution, label, score and figure of the run, and have texts "
-            "scored at your Space's cost."
+            "Warning: a public Space. Everybody can read every solution, label, score and figure of the run, and have"
+            " texts scored at your Space's cost."
         ]
     if not RunFolder(Path(run)).recipe.is_file():
         lines.append(
-            f"The Space fetches {run} when it starts. If that run is private, the Space needs a secret HF_TOKEN (Settings, "
-            "Variables and secrets) that may read it, and what the app shows of the run is public from then on."
+            f"The Space fetches {run} when it starts. If that run is private, the Space needs a secret HF_TOKEN"
+            " (Settings, Variables and secrets) that may read it, and what the app shows of the run is public from"
+            " then on."
         )
     return "\n".join(lines)
 
@@ -127,8 +133,8 @@ def _check_published(run: str, api: HfApi) -> None:
     published_commit(run)
     if Repository(api, RunRepos.parse(run).solutions, "dataset").is_private():
         logger.warning(
-            "The run %s is private: the Space opens it only with a secret HF_TOKEN that may read it (Settings, Variables and "
-            "secrets).",
+            "The run %s is private: the Space opens it only with a secret HF_TOKEN that may read it (Settings,"
+            " Variables and secrets).",
             run,
         )
 

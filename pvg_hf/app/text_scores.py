@@ -33,7 +33,10 @@ class ScoredText:
 
 
 class ScoreDesk:
-    """Scores texts by a run's verifiers on the CPU, one text after the other in a thread. The last verifier stays in memory."""
+    """
+    Scores texts by a run's verifiers on the CPU, one text after the other in a thread. The last verifier stays in
+    memory.
+    """
 
     def __init__(self, run: OpenRun):
         self._run = run
@@ -64,7 +67,8 @@ class ScoreDesk:
         except FutureTimeoutError as err:
             future.cancel()
             raise ValueError(
-                f"The score was not ready after {TIMEOUT_SECONDS:.0f} s. Try a shorter text, or a machine with more cores."
+                f"The score was not ready after {TIMEOUT_SECONDS:.0f} s. Try a shorter text, or a machine with more"
+                " cores."
             ) from err
 
     def _score(self, round_index: int, problem: str, solution: str) -> ScoredText:

@@ -21,7 +21,8 @@ def build_verifiers_page(demo: gr.Blocks, run: OpenRun) -> None:
     gr.HTML(
         heading(
             f"{run.name}: verifiers",
-            "Every verifier on the test solutions of every prover: does a later one accept fewer of the same mistakes?",
+            "Every verifier on the test solutions of every prover: does a later one accept fewer of the same"
+            " mistakes?",
         )
     )
     page = gr.HTML(notice("Drawing the plots."), elem_id="verifiers")

@@ -30,26 +30,31 @@ def _of_observed_labels(recipe: Recipe) -> Iterator[str]:
         return
     if noise.flips_in_training:
         yield (
-            f"{where} `noise.level: {noise.level}` and `noise.resample: {noise.resample}` flip labels in the verifier's training "
-            "only: take `clean`, or labels that are flipped once."
+            f"{where} `noise.level: {noise.level}` and `noise.resample: {noise.resample}` flip labels in the"
+            " verifier's training only: take `clean`, or labels that are flipped once."
         )
     if watchdogs.false_positives == "stop":
-        yield f"{where} `watchdogs.false_positives: stop` ends a phase by the truth: take `alert`, `off` or `labels: clean`."
+        yield (
+            f"{where} `watchdogs.false_positives: stop` ends a phase by the truth: take `alert`, `off` or `labels:"
+            " clean`."
+        )
     if watchdogs.collapse_recovery == "supervised":
         yield (
-            f"{where} `watchdogs.collapse_recovery: supervised` trains on solutions that are wrong by the truth: take another "
-            "recovery, or `labels: clean`."
+            f"{where} `watchdogs.collapse_recovery: supervised` trains on solutions that are wrong by the truth: take"
+            " another recovery, or `labels: clean`."
         )
 
 
 def check_corrections(recipe: Recipe, assumed_rates: Mapping[str, Rates]) -> Iterator[str]:
-    """List mistakes in `data.pairs` and in the players' corrections, which assume rates `(rho0, rho1)` of wrong labels."""
+    """
+    List mistakes in `data.pairs` and in the players' corrections, which assume rates `(rho0, rho1)` of wrong labels.
+    """
     noise, rates, verifier, prover, data = recipe.noise, recipe.rates, recipe.verifier, recipe.prover, recipe.data
     yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
     if noise.soft_labels and verifier.correction != "none":
         yield (
-            f"`verifier.correction` is `{verifier.correction}`, and `noise.soft_labels` average over the noise already: set only one "
-            "of the two."
+            f"`verifier.correction` is `{verifier.correction}`, and `noise.soft_labels` average over the noise"
+            " already: set only one of the two."
         )
         return
     is_stated = noise.is_any or noise.epsilon is not None  # a stated rate of 0, as in a sweep, is accepted
@@ -62,13 +67,15 @@ def check_corrections(recipe: Recipe, assumed_rates: Mapping[str, Rates]) -> Ite
         has_rates = is_given or is_estimated or (rates.source != "given" and is_stated and is_noisy)
         if correction != "none" and not has_rates:
             yield (
-                f"`{key}` is `{correction}`, but the labels that the {player} sees have no noise. State it (`noise`) or the rates to "
-                "assume (`rates: {source: given, rho0: ..., rho1: ...}`), or leave the correction out."
+                f"`{key}` is `{correction}`, but the labels that the {player} sees have no noise. State it (`noise`)"
+                " or the rates to assume (`rates: {source: given, rho0: ..., rho1: ...}`), or leave the correction"
+                " out."
             )
     if rates.source == "trusted" and noise.flips_in_training:
         yield (
-            f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the pool's "
-            "labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
+            f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample:"
+            f" {noise.resample}` the pool's labels are clean and flipped in training only, where no estimate sees"
+            " them: take `source: noise`."
         )
     if not noise.flips_in_training and (any(assumed_rates["verifier"]) or rates.source == "trusted"):
         yield from _of_pairs(recipe)
@@ -78,7 +85,9 @@ def check_corrections(recipe: Recipe, assumed_rates: Mapping[str, Rates]) -> Ite
 
 
 def _of_estimate(recipe: Recipe) -> Iterator[str]:
-    """List settings with which rates estimated from the pool's labels are not those of the labels in the prover's reward."""
+    """
+    List settings with which rates estimated from the pool's labels are not those of the labels in the prover's reward.
+    """
     noise = recipe.noise
     if not is_estimated_for_prover(recipe) or (noise.is_for_verifier and noise.schedule is None):
         return
@@ -98,14 +107,15 @@ def _of_pairs(recipe: Recipe) -> Iterator[str]:
     if verifier.correction != "none" and data.correct_source != "prover":
         share = {"dataset": "all", "both": "part"}[data.correct_source]
         yield (
-            f"{where} `data.correct_source: {data.correct_source}`, where {share} of the correct sides are references: their pairs "
-            "are never the wrong way round. Leave the correction out (`none`), or take `correct_source: prover`."
+            f"{where} `data.correct_source: {data.correct_source}`, where {share} of the correct sides are references:"
+            " their pairs are never the wrong way round. Leave the correction out (`none`), or take `correct_source:"
+            " prover`."
         )
     elif (verifier.loss, verifier.correction) in _CORRECTIONS_OF_LABELS and data.pairs != "all":
         instead = "`forward`" if verifier.correction == "exact" else "`verifier.loss: bradley_terry`"
         yield (
-            f"{where} `loss: {verifier.loss}`, which needs pairs that are chosen without regard to their noisy labels: set "
-            f"`data.pairs` to `all`, or take {instead}."
+            f"{where} `loss: {verifier.loss}`, which needs pairs that are chosen without regard to their noisy labels:"
+            f" set `data.pairs` to `all`, or take {instead}."
         )
 
 
@@ -113,16 +123,18 @@ def _of_prover(recipe: Recipe) -> Iterator[str]:
     prover, rule = recipe.prover, recipe.stopping.rule
     if rule in ("parity", "parity_and_incorrect") and prover.roles == "helpful_only":
         yield (
-            f"`stopping.rule` is `{rule}`, which compares the roles and can never fire with `prover.roles: helpful_only`: take "
-            "`max_steps`, or leave it out."
+            f"`stopping.rule` is `{rule}`, which compares the roles and can never fire with `prover.roles:"
+            " helpful_only`: take `max_steps`, or leave it out."
         )
     if prover.is_separate and prover.lora is None:
-        yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
+        yield (
+            "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
+        )
     penalty = prover.repetition_penalty
     if prover.generation == "continuous" and penalty != default_of(ProverConfig, "repetition_penalty"):
         yield (
-            f"`prover.generation` is `continuous`, which ignores `prover.repetition_penalty`, here {penalty}: leave it out, or use "
-            "`generation: transformers`."
+            f"`prover.generation` is `continuous`, which ignores `prover.repetition_penalty`, here {penalty}: leave it"
+            " out, or use `generation: transformers`."
         )
 
 
@@ -148,8 +160,8 @@ def _of_players(recipe: Recipe) -> Iterator[str]:
     for player, config in recipe.players.items():
         if config.quantization != "none" and config.lora is None:
             yield (
-                f"`{player}.quantization` is `{config.quantization}`: weights in 4 bits cannot be trained; add adapters "
-                f"(`{player}.lora: {{}}`)."
+                f"`{player}.quantization` is `{config.quantization}`: weights in 4 bits cannot be trained; add"
+                f" adapters (`{player}.lora: {{}}`)."
             )
         if verifier.shares_base and config.is_made:
             yield f"{shared}, and `{player}` makes its own weights (`scratch` or `warmup`); leave those out."
@@ -161,6 +173,12 @@ def _of_players(recipe: Recipe) -> Iterator[str]:
             yield f"{shared}: `verifier.{key}` is `{mine}`, and `prover.{key}` is `{others}`; they must be the same."
     if verifier.head == "keep" and verifier.traits.has_score_head:
         if verifier.init == "head_only":
-            yield "`verifier.head` is `keep`, but `verifier.init: head_only` gives every round a new head; take `full` or `warm`."
+            yield (
+                "`verifier.head` is `keep`, but `verifier.init: head_only` gives every round a new head; take `full`"
+                " or `warm`."
+            )
         elif verifier.is_made:
-            yield "`verifier.head` is `keep`, but `scratch` and `warmup` make a language model without a head; take `new`."
+            yield (
+                "`verifier.head` is `keep`, but `scratch` and `warmup` make a language model without a head; take"
+                " `new`."
+            )

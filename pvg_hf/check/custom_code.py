@@ -57,7 +57,9 @@ def check_task(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
 
 
 def _compare_problems(recipe: Recipe, task: Task) -> None:
-    """Raise a `ValueError` if a task, or a new instance of it, gives other problems than before: resuming needs the same."""
+    """
+    Raise a `ValueError` if a task, or a new instance of it, gives other problems than before: resuming needs the same.
+    """
     for split in ("train", "test"):
         tables = [read_problems(source, split) for source in (task, load_recipe_task(recipe))]
         first, second = (
@@ -67,9 +69,9 @@ def _compare_problems(recipe: Recipe, task: Task) -> None:
             if rows[0] != rows[1]:
                 one, other = ("no row" if row is None else row["problem_id"] for row in rows)
                 raise ValueError(
-                    f"`problems({split!r})` must be the same at every call, since a resumed run calls it again; row {place} of "
-                    f"{len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a seeded generator "
-                    "(`pvg_hf.core.seeding.derive_rng`), and not from a set's order."
+                    f"`problems({split!r})` must be the same at every call, since a resumed run calls it again; row"
+                    f" {place} of {len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a"
+                    " seeded generator (`pvg_hf.core.seeding.derive_rng`), and not from a set's order."
                 )
 
 
@@ -82,7 +84,10 @@ def _check_prompts(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
 
 
 def _rehearse_grades(game: GameProblems) -> None:
-    """Grade references and texts that are not solutions, and raise a `ValueError` at the first grade that no game can use."""
+    """
+    Grade references and texts that are not solutions, and raise a `ValueError` at the first grade that no game can
+    use.
+    """
     task = game.task
     problems = [problem for part in ("verifier", "test") for problem in game.sample(part, NUM_PROBLEMS)]
     grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
@@ -93,17 +98,18 @@ def _rehearse_grades(game: GameProblems) -> None:
     lucky = [text for text in NO_SOLUTIONS[:2] if texts[text].correct]
     if lucky:
         raise ValueError(
-            f"`grade` returns correct for the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}`; an empty text "
-            "is not a solution."
+            f"`grade` returns correct for the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}`; an"
+            " empty text is not a solution."
         )
     wrong = [(p, g) for p, g in zip(problems, grades, strict=True) if not g.correct or g.certified is False]
     if wrong and task.references_are_correct:
         problem, grade = wrong[0]
         raise ValueError(
-            f"{len(wrong)} of {len(problems)} references are graded as wrong, e.g. that of the problem "
-            f"`{problem['problem_id']}`, {problem['reference'][-SHOWN:]!r}, whose answer is read as {grade.answer!r:.80}"
-            f"{', without a certificate' if grade.certified is False else ''}. Fix `grade` or the references. If they are bare "
-            "answers, or some are known to be wrong, set `references_are_correct = False` in the task's class."
+            f"{len(wrong)} of {len(problems)} references are graded as wrong, e.g. that of the problem"
+            f" `{problem['problem_id']}`, {problem['reference'][-SHOWN:]!r}, whose answer is read as"
+            f" {grade.answer!r:.80}{', without a certificate' if grade.certified is False else ''}. Fix `grade` or the"
+            " references. If they are bare answers, or some are known to be wrong, set `references_are_correct ="
+            " False` in the task's class."
         )
     for text in (*NO_SOLUTIONS, problems[0]["reference"]):
         for read, kinds in ((task.read_answer, str | None), (task.solution_in, str)):
@@ -135,8 +141,8 @@ def _rehearse_reward(config: ProverConfig, signal: Callable[[str], float]) -> No
     num_bad = int((~rewards.isfinite()).sum())
     if num_bad:
         raise ValueError(
-            f"`{config.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an answer; "
-            "each needs a finite reward."
+            f"`{config.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an"
+            " answer; each needs a finite reward."
         )
 
 
@@ -171,8 +177,8 @@ def seems_relative(recipe: Recipe) -> bool:
     """
     Whether the prover's reward seems to be relative to the group of helpful solutions.
 
-    It depends on the scores, but not on a constant that is added to all of them; or it depends on the correctness, but its
-    mean over the group stays the same if all solutions are correct.
+    It depends on the scores, but not on a constant that is added to all of them; or it depends on the correctness, but
+    its mean over the group stays the same if all solutions are correct.
     """
     pay = partial(_reward_synthetic, recipe.prover, lambda name: 1.0)
     plain, raised, reversed_, correct = (

@@ -25,9 +25,9 @@ class Card:
         return int(self.memory * 2**30)
 
 
-# A peak rate is SMs x boost clock x operations per SM and clock. `half` is the rate with float32 accumulation and without sparsity,
-# half the headline figure of GeForce cards and of data sheets "with sparsity". Memory is torch's `total_memory`, rounded down; it is
-# less than the label says, and a driver may reserve some more.
+# A peak rate is SMs x boost clock x operations per SM and clock. `half` is the rate with float32 accumulation and
+# without sparsity, half the headline figure of GeForce cards and of data sheets "with sparsity". Memory is torch's
+# `total_memory`, rounded down; it is less than the label says, and a driver may reserve some more.
 CARDS = {
     card.name: card
     for card in (

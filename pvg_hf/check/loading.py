@@ -1,4 +1,6 @@
-"""Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
+"""
+Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -36,7 +38,10 @@ NUM_PROBLEMS = 20  # of the verifier (D_V), evenly spread, whose texts a tokeniz
 
 
 def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) -> Iterator[str]:
-    """List mistakes of a player's tokenizer; of one that the game trains on the task's texts, only that it cannot suffice."""
+    """
+    List mistakes of a player's tokenizer; of one that the game trains on the task's texts, only that it cannot
+    suffice.
+    """
     config, verifier = recipe.player(player), recipe.verifier
     rows = [] if problems is None else problems.sample("verifier", NUM_PROBLEMS)
     texts = [(row["problem"], row["reference"]) for row in rows]
@@ -55,7 +60,10 @@ def check_tokenizer(recipe: Recipe, player: str, problems: GameProblems | None) 
     if problems is None or tokenizer is None or not texts:
         return
     if player == "verifier" and verifier.traits.scores_by_likelihood and tokenizer.eos_token is None:
-        yield f"{where}, whose tokenizer has no end token, as `verifier.kind: likelihood` needs; name a language model that writes."
+        yield (
+            f"{where}, whose tokenizer has no end token, as `verifier.kind: likelihood` needs; name a language model"
+            " that writes."
+        )
         return
     if learns_from_pairs:
         make_input = partial(VerifierInput.of, verifier, tokenizer.eos_token)
@@ -94,7 +102,9 @@ def _write_evaluation(recipe: Recipe, text: Texts, tokenizer: PreTrainedTokenize
 
 
 def _least_tokens(texts: Iterable[str]) -> int:
-    """Return the least possible number of tokens: a tokenizer that is trained later has no token longer than a word."""
+    """
+    Return the least possible number of tokens: a tokenizer that is trained later has no token longer than a word.
+    """
     return sum(len(text.split()) for text in texts)
 
 
@@ -105,9 +115,9 @@ def _check_max_length(config: VerifierConfig, num_tokens: Iterable[int]) -> Iter
     num_over = sum(length > config.max_length for length in lengths)
     if num_over > len(lengths) / 2:
         yield (
-            f"`verifier.max_length` is {config.max_length}, and {num_over} of {len(lengths)} problems are longer with their "
-            f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
-            f"set it to {max(lengths)} or more."
+            f"`verifier.max_length` is {config.max_length}, and {num_over} of {len(lengths)} problems are longer with"
+            f" their reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs"
+            f" or none: set it to {max(lengths)} or more."
         )
 
 
@@ -149,11 +159,14 @@ def _check_adapter(config: PlayerConfig, player: str) -> Iterator[str]:
             yield f"`{player}.lora.target_modules` has `{name}`, which is no module of `{config.model}`: leave it out."
     is_sampled = not isinstance(config, VerifierConfig) or not config.traits.learns_from_pairs
     if is_sampled and isinstance(model.get_output_embeddings(), BaseTunerLayer):
-        yield f"{where}, which adapts the output layer, and GRPO would not train that: leave it out (usually `lm_head`)."
+        yield (
+            f"{where}, which adapts the output layer, and GRPO would not train that: leave it out (usually `lm_head`)."
+        )
     if isinstance(config, ProverConfig) and config.generation.startswith("vllm_") and has_tied_adapter(model):
         yield (
-            f"{where} and `prover.generation` is `{config.generation}`: the embedding shares its weight with the output layer, and vLLM, "
-            "which receives merged weights, would change both. Leave the embedding out, or use `generation: transformers`."
+            f"{where} and `prover.generation` is `{config.generation}`: the embedding shares its weight with the"
+            " output layer, and vLLM, which receives merged weights, would change both. Leave the embedding out, or"
+            " use `generation: transformers`."
         )
 
 
@@ -163,8 +176,8 @@ def check_shared_type(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     verifier = hardware.dtype(recipe.verifier.dtype, is_precise=True)
     if recipe.verifier.shares_base and prover != verifier:
         yield (
-            f"`verifier.shares_base` is true: the prover is held in {prover} and the verifier scores in {verifier}; set `dtype` "
-            "of both."
+            f"`verifier.shares_base` is true: the prover is held in {prover} and the verifier scores in {verifier};"
+            " set `dtype` of both."
         )
 
 
@@ -174,7 +187,10 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
     folder = Path(source)
     if folder.is_dir():
         if is_adapter(folder):
-            yield f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save that."
+            yield (
+                f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save"
+                " that."
+            )
         elif not (folder / "config.json").exists():
             yield f"{where}, a folder without a `config.json`; name one that `save_pretrained` has written."
     elif player not in PACKAGED.get(model, {player}):
@@ -186,8 +202,8 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
     elif refusal := find_refusal(source, revision):
         yield (
-            f"{where}, which is not in the local cache, and cannot be downloaded: {refusal}. Fetch it while there is a "
-            f"connection (`hf download {source}`), or name a folder."
+            f"{where}, which is not in the local cache, and cannot be downloaded: {refusal}. Fetch it while there is a"
+            f" connection (`hf download {source}`), or name a folder."
         )
 
 
@@ -199,18 +215,20 @@ def _check_head(config: VerifierConfig) -> None:
     has_head = config.traits.has_score_head
     if not has_head and (has_trained_head(stored) or has_other_head(stored)):
         raise ValueError(
-            f"A trained classifier, and a verifier of kind `{config.kind}` is a language model. Name the one that it was made "
-            "from, or take `verifier.kind: bradley_terry`."
+            f"A trained classifier, and a verifier of kind `{config.kind}` is a language model. Name the one that it"
+            " was made from, or take `verifier.kind: bradley_terry`."
         )
     if has_other_head(stored):
         raise ValueError(
-            f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language model "
-            "that it was made from, or give it a new head (`AutoModelForSequenceClassification.from_pretrained(..., "
-            "num_labels=1, ignore_mismatched_sizes=True)`), save that and name its folder."
+            f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language"
+            " model that it was made from, or give it a new head"
+            " (`AutoModelForSequenceClassification.from_pretrained(..., num_labels=1,"
+            " ignore_mismatched_sizes=True)`), save that and name its folder."
         )
     is_kept = has_head and config.head == "keep" and config.init != "head_only" and not config.is_made
     if is_kept and not has_trained_head(stored):
         raise ValueError(
-            f"`verifier.head` is `keep`, and this is no sequence classifier with one logit (it is "
-            f"`{', '.join(stored.architectures or ['a model'])}`); take `new`, or name a checkpoint with a trained head."
+            "`verifier.head` is `keep`, and this is no sequence classifier with one logit (it is"
+            f" `{', '.join(stored.architectures or ['a model'])}`); take `new`, or name a checkpoint with a trained"
+            " head."
         )

@@ -41,7 +41,9 @@ def _existing_folder(recipe: Recipe) -> Path:
 
 
 def check_machine(recipe: Recipe) -> Iterator[str]:
-    """List an output folder that cannot be written to, missing or too many GPUs, and trackers that are not installed."""
+    """
+    List an output folder that cannot be written to, missing or too many GPUs, and trackers that are not installed.
+    """
     above = _existing_folder(recipe)
     if not above.is_dir():
         yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
@@ -49,15 +51,18 @@ def check_machine(recipe: Recipe) -> Iterator[str]:
         try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
             tempfile.TemporaryDirectory(dir=above).cleanup()
         except OSError as err:
-            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name another folder."
+            yield (
+                f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name"
+                " another folder."
+            )
     if recipe.device == "cuda" and not torch.cuda.is_available():
         yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
     num_gpus = torch.cuda.device_count()
     if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         yield (
-            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
-            "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
-            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
+            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them:"
+            " restrict it to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch"
+            f" --config_file recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus} {script_line()}`)."
         )
     for name in recipe.logging.report_to:
         if find_spec(name) is None:
@@ -77,7 +82,8 @@ def choose_engine_for_game(recipe: Recipe, hardware: Hardware, *, is_one_phase: 
     """
     Choose the engine of a round's `prover.generation: auto`.
 
-    vLLM does not release its memory before its process ends, so that the process must play a single phase (`is_one_phase`).
+    vLLM does not release its memory before its process ends, so that the process must play a single phase
+    (`is_one_phase`).
     """
     as_vllm = replace(recipe, prover=replace(recipe.prover, generation="vllm_colocate"))
     obstacles = list(_vllm_obstacles(as_vllm, hardware))
@@ -94,18 +100,19 @@ def _vllm_obstacles(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     config = recipe.prover
     if config.quantization != "none":
         yield (
-            f"`prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and rounding to 4 "
-            "bits would erase the adapter's changes. Use `quantization: none`, or `generation: transformers`"
+            f"`prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and"
+            " rounding to 4 bits would erase the adapter's changes. Use `quantization: none`, or `generation:"
+            " transformers`"
         )
     if config.generation == "vllm_server" and hardware.num_processes > 1:
         yield (
-            f"there are {hardware.num_processes} processes: the server expects equally many prompts from each, but minting "
-            "distributes them in batches. Use one process, or `vllm_colocate`"
+            f"there are {hardware.num_processes} processes: the server expects equally many prompts from each, but"
+            " minting distributes them in batches. Use one process, or `vllm_colocate`"
         )
     if config.generation == "vllm_colocate" and recipe.task.shows_own_solutions:
         yield (
-            "`task.honest_source` is `prover`: the solutions are written before the training, and vLLM does not release its "
-            "memory between the two. Use `vllm_server`, or `transformers`"
+            "`task.honest_source` is `prover`: the solutions are written before the training, and vLLM does not"
+            " release its memory between the two. Use `vllm_server`, or `transformers`"
         )
     if recipe.verifier.shares_base:
         yield "`verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved"
@@ -132,19 +139,28 @@ def check_sharding(recipe: Recipe) -> Iterator[str]:
     for variable, (name, needed, reason) in _FSDP.items() if is_fsdp else ():
         value = os.environ.get(variable, "")
         if value.lower() != needed.lower():
-            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see `recipes/accelerate/`."
+            yield (
+                f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); see"
+                " `recipes/accelerate/`."
+            )
     for player, config in recipe.players.items():
         if config.quantization != "none":
-            yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
+            yield (
+                f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by"
+                f" {launcher}."
+            )
         if config.is_made and not RunFolder.of(recipe).models.exists():
             yield (
-                f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by "
-                f"`accelerate launch --config_file recipes/accelerate/multi_gpu.yaml {script_line('--phase', 'warmup')}`."
+                f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by `accelerate"
+                f" launch --config_file recipes/accelerate/multi_gpu.yaml {script_line('--phase', 'warmup')}`."
             )
     if recipe.prover.has_critic:
         yield f"`prover.algorithm` is `ppo`, whose critic is not sharded by {launcher}; take `grpo`."
     if recipe.verifier.shares_base:
-        yield f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads with it."
+        yield (
+            f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads"
+            " with it."
+        )
     if recipe.watchdogs.collapse_recovery == "supervised":
         yield f"`watchdogs.collapse_recovery` is `supervised`, which trains the prover before {launcher} shards it."
 
@@ -154,11 +170,16 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     hub = recipe.hub
     for key in recipe.unpublished_paths():
         if not key.startswith("bootstrap."):  # `bootstrap` is needed only until it is finished
-            yield f"`{key}` was a path on the machine that published the run; set the path on this machine, `{key}=...`."
+            yield (
+                f"`{key}` was a path on the machine that published the run; set the path on this machine, `{key}=...`."
+            )
     if recipe.resume_from_hub is not None:
         yield from refusals("`resume_from_hub`", partial(RunRepos.parse, recipe.resume_from_hub))
     if hub.space and not hub.push:
-        yield "`hub.space` is true, and `hub.push` is not: a Space shows a run that is published. Set `hub.push: true` too."
+        yield (
+            "`hub.space` is true, and `hub.push` is not: a Space shows a run that is published. Set `hub.push: true`"
+            " too."
+        )
     if not hub.push:
         return
     if hub.space and find_spec("duckdb") is None:
@@ -167,7 +188,10 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     namespace = hub.namespace or "x"  # by default the token's owner, who is asked for only when a round is published
     yield from refusals(key, partial(RunRepos, namespace, hub.run_name or recipe.name))
     if get_token() is None:
-        yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
+        yield (
+            "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for"
+            " one."
+        )
     elif unfinished(recipe) and (refusal := find_token_refusal()) is not None:
         yield f"`hub.push` needs a token that may write: {refusal}."
     if constants.HF_HUB_OFFLINE:
@@ -180,19 +204,19 @@ def check_disk(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> It
     free = shutil.disk_usage(_existing_folder(recipe)).free
     if needed is not None and needed > free:
         yield (
-            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take about "
-            f"{show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another folder, or "
-            "write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
+            f"`output_dir` is `{recipe.output_dir}`, whose disk has {show_bytes(free)} free, and the run will take"
+            f" about {show_bytes(needed)} more (weights, checkpoints and solutions): free some space, name another"
+            " folder, or write less: adapters (`lora`), or no checkpoints (`save_steps: null`)."
         )
 
 
 def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> float | None:
     """
-    Estimate the bytes that a run will still write: what its unfinished phases keep, and the largest set of checkpoints, which
-    are deleted after their phase.
+    Estimate the bytes that a run will still write: what its unfinished phases keep, and the largest set of
+    checkpoints, which are deleted after their phase.
 
-    Unfinished phases reuse the space that they take already. Compression of texts is left out. `None` if the configuration of a
-    model is unknown.
+    Unfinished phases reuse the space that they take already. Compression of texts is left out. `None` if the
+    configuration of a model is unknown.
     """
     kept, temporary = 0.0, [0.0]
     sizes: dict[int | None, dict[str, PlayerSize]] = {}
@@ -214,7 +238,9 @@ def disk_bytes(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> fl
 
 
 def _num_rows(recipe: Recipe, key: PhaseKey, problems: GameProblems) -> int:
-    """Number of solutions that a phase stores; those of `bootstrap` and `mint` exist twice while the phase is played."""
+    """
+    Number of solutions that a phase stores; those of `bootstrap` and `mint` exist twice while the phase is played.
+    """
     num_problems = {name: len(part) for name, part in problems.parts.items()}
     num_learned, mint = sum(num_problems[part] for part in VERIFIER_PARTS), recipe.mint
     num_test = num_problems["test"] * mint.test_solutions_per_problem

@@ -21,10 +21,10 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     """
     Resolve what the learner of a phase leaves to `auto`.
 
-    The micro-batch is the largest power of two that divides a process's rows of a step, or all of them, with an estimated
-    peak within `USED_SHARE` of the memory for texts of the greatest length. Activations are recomputed only if fewer than
-    `BUSY_TEXTS` texts would fit otherwise. Micro-batches of more than `most` rows, if given, ran out of memory. Without a GPU,
-    and in phases without a learner, the recipe stays as it is.
+    The micro-batch is the largest power of two that divides a process's rows of a step, or all of them, with an
+    estimated peak within `USED_SHARE` of the memory for texts of the greatest length. Activations are recomputed only
+    if fewer than `BUSY_TEXTS` texts would fit otherwise. Micro-batches of more than `most` rows, if given, ran out of
+    memory. Without a GPU, and in phases without a learner, the recipe stays as it is.
     """
     if phase not in LEARNERS or not amounts.hardware.has_gpu:
         return amounts.recipe

@@ -71,8 +71,8 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
 
 def _rounds_to_check(recipe: Recipe) -> list[int]:
     """
-    Return the rounds to check: all of them or, in a game of more than `_MANY_ROUNDS`, the first ones, the last one, and
-    every round that has overrides or follows one that has.
+    Return the rounds to check: all of them or, in a game of more than `_MANY_ROUNDS`, the first ones, the last one,
+    and every round that has overrides or follows one that has.
     """
     number = recipe.num_rounds
     if number <= _MANY_ROUNDS:
@@ -127,7 +127,10 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
     for round_index, override in recipe.rounds.items():
         for key in marked_keys(Recipe, WholeGame):
             if without_keys(override, [key]) != override:
-                yield f"`rounds.{round_index}` overrides `{key}`, which holds for the whole game; set it at the top level."
+                yield (
+                    f"`rounds.{round_index}` overrides `{key}`, which holds for the whole game; set it at the top"
+                    " level."
+                )
 
 
 def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:
@@ -137,13 +140,16 @@ def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:
         part.task.honest_source != "dataset" for part in of_rounds
     ):
         yield (
-            f"`task.honest_source` is `prover`, but `task.sneaky_sees` is `{recipe.task.sneaky_sees}`, with which the sneaky role is "
-            "shown no solution; set `sneaky_sees: honest_solution`."
+            f"`task.honest_source` is `prover`, but `task.sneaky_sees` is `{recipe.task.sneaky_sees}`, with which the"
+            " sneaky role is shown no solution; set `sneaky_sees: honest_solution`."
         )
 
 
 def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:
-    """List mistakes in `bootstrap.import_from`: a file's columns and first matching row; for a dataset, only if it is missing."""
+    """
+    List mistakes in `bootstrap.import_from`: a file's columns and first matching row; for a dataset, only if it is
+    missing.
+    """
     bootstrap = recipe.bootstrap
     source = bootstrap.import_from
     if source is None:
@@ -178,13 +184,13 @@ def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterat
     fits = is_same_kind and now.verifier.implementation().can_continue(now.verifier, before.verifier)
     if now.verifier.init != "full" and not fits:
         yield (
-            f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "
-            f"`verifier.lora`, so that its weights do not fit round {round_index}."
+            f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or"
+            f" other `verifier.lora`, so that its weights do not fit round {round_index}."
         )
     is_other_form = now.prover.is_separate != before.prover.is_separate
     is_other_shape = is_other_form or now.prover.lora != before.prover.lora
     if now.prover.init == "previous" and is_other_shape:
         yield (
-            f"`prover.init` is `previous`, but round {round_index - 1} has other `prover.lora` or `prover.roles`, so that "
-            f"its weights do not fit round {round_index}."
+            f"`prover.init` is `previous`, but round {round_index - 1} has other `prover.lora` or `prover.roles`, so"
+            f" that its weights do not fit round {round_index}."
         )

@@ -28,7 +28,10 @@ def check_checker(checker: CheckerConfig | None) -> list[str]:
 
 
 def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
-    """List a mistake if the labels that the `verifier` or `prover` sees are wrong so often that they mislead on its `problems`."""
+    """
+    List a mistake if the labels that the `verifier` or `prover` sees are wrong so often that they mislead on its
+    `problems`.
+    """
     where = "`noise`" if recipe.noise.checker is None else "`noise.checker`"
     return refusals(
         where, lambda: [label_rates(recipe, round_index, player, problems[player]) for player in recipe.players]
@@ -37,7 +40,8 @@ def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, I
 
 def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
     """
-    List mistakes in `noise.checker` on the task's problems by part, with verdicts of a custom checker on a few solutions.
+    List mistakes in `noise.checker` on the task's problems by part, with verdicts of a custom checker on a few
+    solutions.
 
     [`check_checker`] must have found no mistake.
     """
@@ -61,8 +65,8 @@ def _check_budgets(budget: BudgetConfig, noise: NoiseConfig, routes: Routes, par
     small = [f"`budget.{name}` ({amount:g})" for name, amount in budgets.items() if amount < least]
     if small:
         raise ValueError(
-            f"{' and '.join(small)} cannot pay for a single call: the cheapest first call costs {least:g}, so that every "
-            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or start with a cheaper `tier`."
+            f"{' and '.join(small)} cannot pay for a single call: the cheapest first call costs {least:g}, so that"
+            " every solution would be BUDGET_EXHAUSTED and have no label. Raise it, or start with a cheaper `tier`."
         )
 
 
@@ -74,7 +78,10 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
     named += [("critical", name) for name in (critical.names if critical is not None else ())]
     unknown = [(key, column) for key, column in named if column not in columns]
     for key, column in unknown:
-        yield f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack. {suggest(column, columns)}"
+        yield (
+            f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack."
+            f" {suggest(column, columns)}"
+        )
     if unknown:
         return
     if critical is not None and critical.is_name:
@@ -82,19 +89,24 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
         kind = str(parts["verifier"].features.arrow_schema.field(column).type)
         if kind != "bool":
             yield (
-                f"`noise.checker.critical` is the column `{column}`, whose values are not true or false but `{kind}`: compare it with a "
-                "value, as in `difficulty >= 5`."
+                f"`noise.checker.critical` is the column `{column}`, whose values are not true or false but `{kind}`:"
+                " compare it with a value, as in `difficulty >= 5`."
             )
     if routes.slice_by is None:
         return
     values = sorted({str(value) for part in parts.values() for value in part.unique(routes.slice_by)})
     for name in routes.slices:
         if name not in values:
-            yield f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. {suggest(name, values)}"
+            yield (
+                f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`."
+                f" {suggest(name, values)}"
+            )
 
 
 def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
-    """List conditions of the checker's systematic errors that read something unknown, or fail on a reference solution."""
+    """
+    List conditions of the checker's systematic errors that read something unknown, or fail on a reference solution.
+    """
     where, problems = "`noise.checker.errors`", parts["verifier"]
     known = [*FEATURES, *problems.column_names]
     buckets = [] if checker.errors is None else checker.errors.targeted_buckets

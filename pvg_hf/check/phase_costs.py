@@ -1,4 +1,7 @@
-"""Costs of a phase: lengths and numbers of its texts, its tokens by kind of work, its peak memory, and a description of it."""
+"""
+Costs of a phase: lengths and numbers of its texts, its tokens by kind of work, its peak memory, and a description of
+it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -165,7 +168,9 @@ class Amounts:
 
     @property
     def num_crossed_solutions(self) -> int:
-        """Number of solutions that an evaluation scores for the comparison with other rounds, in the mean over rounds."""
+        """
+        Number of solutions that an evaluation scores for the comparison with other rounds, in the mean over rounds.
+        """
         rounds = np.minimum(np.arange(self.recipe.num_rounds), self.recipe.evaluation.crossed_rounds)
         return round(2 * rounds.mean() * self.num_test_solutions)  # other solutions, and by other verifiers
 
@@ -182,7 +187,9 @@ class Writing(NamedTuple):
 
 
 def list_writings(phase: str, amounts: Amounts) -> list[Writing]:
-    """List the solutions that the prover writes in a phase, except those that it learns from or that select a checkpoint."""
+    """
+    List the solutions that the prover writes in a phase, except those that it learns from or that select a checkpoint.
+    """
     recipe, mint, on_pool = amounts.recipe, amounts.recipe.mint, amounts.num_verifier_problems
     on_test = [Writing(role, amounts.num_problems("test"), mint.test_solutions_per_problem) for role in GAME_ROLES]
     if phase == "bootstrap":
@@ -223,8 +230,8 @@ def describe_phase(phase: str, amounts: Amounts) -> str:
         number = len(GAME_ROLES) * amounts.num_verifier_problems * recipe.mint.solutions_per_problem
         return f"{number:,} solutions on D_V, {on_test}"
     return (
-        f"{amounts.num_test_solutions:,} base solutions on test scored, {amounts.num_crossed_solutions:,} of other rounds or by "
-        "their verifiers (mean)"
+        f"{amounts.num_test_solutions:,} base solutions on test scored, {amounts.num_crossed_solutions:,} of other"
+        " rounds or by their verifiers (mean)"
     )
 
 
@@ -243,15 +250,16 @@ def _describe_training(amounts: Amounts) -> str:
     each = f" for the sneaky role and {helpful:,} for the helpful one" if helpful != prover.max_steps else each
     batches = "" if prover.steps_per_batch == 1 else f", {prover.steps_per_batch} on each batch"
     return (
-        f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x "
-        f"{prover.num_generations} solutions{describe_micro_batch(prover)}; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
+        f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x"
+        f" {prover.num_generations} solutions{describe_micro_batch(prover)}; {amounts.num_prompts:,} prompts"
+        f" ({epochs:.1f} epochs)"
     )
 
 
 def count_tokens(phase: str, amounts: Amounts) -> dict[str, float]:
     """
-    Count the tokens of a phase by kind of work, as [`~pvg_hf.core.stopwatch`] does: written ones without prompts, scored and
-    trained ones with them. Texts have their mean length, and no training stops early.
+    Count the tokens of a phase by kind of work, as [`~pvg_hf.core.stopwatch`] does: written ones without prompts,
+    scored and trained ones with them. Texts have their mean length, and no training stops early.
     """
     recipe, solution = amounts.recipe, amounts.lengths.solution.mean
     verifier = recipe.verifier.implementation()

@@ -35,8 +35,8 @@ LABEL = 12  # columns
 CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
 
 MEMORY = (
-    "Tokens are those that are written, scored and trained on. Memory is that of the models, for each process, and rough "
-    "(docs/reference/recipes.md)."
+    "Tokens are those that are written, scored and trained on. Memory is that of the models, for each process, and"
+    " rough (docs/reference/recipes.md)."
 )
 
 
@@ -58,7 +58,10 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     card = plans[0].card
     if card is not None:
         if not card.has_bfloat16:
-            yield f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+            yield (
+                f"`{card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice"
+                " the memory."
+            )
         yield from _not_installed(plans)
 
 
@@ -68,8 +71,8 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
     is_custom = ":" in prover.reward
     if is_custom and selects and not load_reward(prover.reward).is_relative and seems_relative(recipe):
         yield (
-            f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which then measures "
-            "little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
+            f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which"
+            " then measures little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
         )
 
 
@@ -85,8 +88,9 @@ def _mean_rate_notes(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
             continue
         if len(set(routed_rates(noise.checker, problems.parts[part]))) > 1:
             yield (
-                f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
-                "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
+                f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between"
+                " slices or critical problems of the checker: it is unbiased at best on average over them, and"
+                " `exact` not even then."
             )
 
 
@@ -129,7 +133,10 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
         needed |= {f"`logging.report_to` needs {name}": (name, "track") for name in recipe.logging.report_to}
     for need, (package, extra) in needed.items():
         if find_spec(package) is None:
-            yield f"{need}, which is not installed on this machine: make sure that the other one has it ({install_extra(extra)})."
+            yield (
+                f"{need}, which is not installed on this machine: make sure that the other one has it"
+                f" ({install_extra(extra)})."
+            )
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,9 @@ class GamePlan:
         return "\n".join(lines)
 
     def figures(self) -> dict[str, Any]:
-        """Tokens, memory and time of each phase, and the seconds that are left to play; `None` where a rate is not known."""
+        """
+        Tokens, memory and time of each phase, and the seconds that are left to play; `None` where a rate is not known.
+        """
         phases = [
             {
                 "phase": phase,
@@ -253,7 +262,10 @@ def _describe_machine(first: RoundPlan) -> str:
     if first.card is not None:
         card = first.card
         dtype = "bfloat16" if card.has_bfloat16 else "float16"
-        return f"{card.name} (not this one), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in {dtype} at best"
+        return (
+            f"{card.name} (not this one), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in {dtype}"
+            " at best"
+        )
     return f"{device_name(hardware.device)}, {number}; {show_bytes(first.amounts.memory)}"
 
 
@@ -293,8 +305,8 @@ def _describe_size(size: PlayerSize) -> str:
 def _describe_lengths(lengths: TextLengths) -> str:
     how = "characters / 4, without a tokenizer" if lengths.is_estimated else "means"
     return (
-        f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's input "
-        f"{lengths.verifier_input.mean:.0f} ({how})"
+        f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's"
+        f" input {lengths.verifier_input.mean:.0f} ({how})"
     )
 
 
@@ -317,7 +329,10 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 
 
 def _describe_times(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
-    """Lines with the time of what is left to play, where the rates of each phase were measured, and what was not measured."""
+    """
+    Lines with the time of what is left to play, where the rates of each phase were measured, and what was not
+    measured.
+    """
     to_play = _times_left(recipe, plans)
     known = sum(number * seconds for *_, number, seconds in to_play if seconds is not None)
     unknown = [(plan, name, number) for plan, name, number, seconds in to_play if seconds is None]
@@ -350,7 +365,10 @@ def _times_left(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[tuple[RoundP
 def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, str, int]]) -> str:
     peak = first.card.half * 1e12 if first.card else peak_flops(first.amounts.hardware.device)
     if peak is None:
-        return "It is known when this game, or another one with the same players on this machine, has played such a phase."
+        return (
+            "It is known when this game, or another one with the same players on this machine, has played such a"
+            " phase."
+        )
     rough = show_seconds(sum(number * plan.rough_seconds(name, peak) for plan, name, number in unknown))
     return (
         f"Very roughly {rough} in all, if {WRITING_SHARE:.0%} of the card's peak rate is reached in writing and "
@@ -369,6 +387,9 @@ def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
 
 
 def has_pilot(recipe: Recipe) -> bool:
-    """Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the package."""
+    """
+    Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the
+    package.
+    """
     prover = recipe.prover
     return recipe.bootstrap.pilot_problems > 0 and not prover.is_made and prover.model not in PACKAGED

@@ -95,12 +95,17 @@ class PlayerSize:
         return rows * num_tokens * (kept + self.passing_bytes) + logits
 
     def loop_bytes(self, rows: float, num_tokens: float) -> float:
-        """Memory of `rows` texts that the package's own loop writes: keys and values at full length, and the logits of a token."""
+        """
+        Memory of `rows` texts that the package's own loop writes: keys and values at full length, and the logits of a
+        token.
+        """
         cached = self.num_layers * self.cache_width * self.weight_bytes  # bytes of a token's keys and values
         return rows * (num_tokens * cached + 2 * 4 * self.vocab_size)  # logits in float32, and their softmax
 
     def static_cache_bytes(self, num_rows: float, num_tokens: int, free_bytes: float) -> float:
-        """Memory of the cache of a compiled `generate` for `num_rows` texts, of which as many as fit are written at once."""
+        """
+        Memory of the cache of a compiled `generate` for `num_rows` texts, of which as many as fit are written at once.
+        """
         assert self.config is not None
         dtype = {2: torch.bfloat16, 4: torch.float32}[self.weight_bytes]
         fitting = rows_that_fit(self.config, dtype, num_tokens, int(max(0, free_bytes)))
@@ -116,7 +121,8 @@ def read_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize | Non
 
 def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
     """
-    Size of the prover or verifier, adapter included; `None` if its configuration is neither on this machine nor on the Hub.
+    Size of the prover or verifier, adapter included; `None` if its configuration is neither on this machine nor on the
+    Hub.
 
     Raises `ValueError`, `StrictDataclassError` if the configuration contradicts itself, or LoRA finds none of its
         modules.
@@ -145,7 +151,9 @@ def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | N
 
 
 def read_pretraining_flops(config: PlayerConfig, player: str) -> float | None:
-    """Operations of the pretraining of a player's initial weights (`pretraining_flops` of their configuration), if known."""
+    """
+    Operations of the pretraining of a player's initial weights (`pretraining_flops` of their configuration), if known.
+    """
     stored = None if config.is_made else read_model_config(config, player)
     return None if stored is None else stored.to_dict().get("pretraining_flops")
 
@@ -162,13 +170,14 @@ def measure_size(
     """
     Build a model without its weights and count them; `None` if its configuration is unknown.
 
-    It is a language model or has a head of one logit. `dtype` is that of the weights that are not quantised. An adapter is
-    all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits. `is_mixed` says whether
-    training computes in bfloat16.
+    It is a language model or has a head of one logit. `dtype` is that of the weights that are not quantised. An
+    adapter is all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits. `is_mixed`
+    says whether training computes in bfloat16.
 
-    The activations are those of a layer of the Llama kind, counted in what autograd saves (tests/check/test_activations.py):
-    norms and residuals in float32 (32 bytes per hidden unit, 25 if only an adapter needs gradients), and the projections in
-    the type of the computation, of which the feed-forward part keeps four of its inner width.
+    The activations are those of a layer of the Llama kind, counted in what autograd saves
+    (tests/check/test_activations.py):
+    norms and residuals in float32 (32 bytes per hidden unit, 25 if only an adapter needs gradients), and the
+    projections in the type of the computation, of which the feed-forward part keeps four of its inner width.
     """
     if config is None:
         return None
@@ -226,7 +235,9 @@ def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase
 
 
 def read_adapted_player(config: PlayerConfig, player: str) -> PeftModel | None:
-    """Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown."""
+    """
+    Build a player with its adapter, without weights; `None` if it has no adapter or its configuration is unknown.
+    """
     stored = read_model_config(config, player)
     if stored is None or config.lora is None:
         return None
@@ -283,5 +294,7 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:
-    """Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover."""
+    """
+    Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover.
+    """
     return size.num_trained * 4 * LORA_BYTES if has_adapter_critic(config) else size.training_bytes

@@ -1,4 +1,7 @@
-"""The plan of a game: amounts, memory and time of each phase of its rounds. A time is a number of tokens times a measured rate."""
+"""
+The plan of a game: amounts, memory and time of each phase of its rounds. A time is a number of tokens times a measured
+rate.
+"""
 
 import json
 from collections import Counter
@@ -40,7 +43,10 @@ class Measured:
 
     @classmethod
     def of(cls, phase: str, where: str, tokens: Mapping[str, float], split: TimeSplit) -> "Measured":
-        """Measurement of a phase with a time split; if this has none of the kinds, their seconds are in proportion to tokens."""
+        """
+        Measurement of a phase with a time split; if this has none of the kinds, their seconds are in proportion to
+        tokens.
+        """
         tokens = {kind: number for kind, number in tokens.items() if number}
         spent = {kind: split[kind].seconds for kind in tokens if kind in split} or tokens
         scale = sum(of_kind.seconds for of_kind in split.values()) / (sum(spent.values()) or 1.0)
@@ -59,8 +65,8 @@ def estimate_time(phase: str, tokens: Mapping[str, float], measured: Sequence[Me
     """
     Estimate the time of a phase; `None` if a rate that it needs was not measured.
 
-    Rates are those of the first measurement of the same phase, or else of the same player's same work in the phase in which it had
-    most of it.
+    Rates are those of the first measurement of the same phase, or else of the same player's same work in the phase in
+    which it had most of it.
     """
     wanted = {kind: number for kind, number in tokens.items() if number}
     same = next((one for one in measured if one.phase == phase), None)
@@ -88,7 +94,9 @@ def _worker(phase: str, kind: str) -> str:
 
 
 def keep_rates(recipe: Recipe, hardware: Hardware, phase: str, split: TimeSplit) -> None:
-    """Keep the tokens and seconds of a phase for later plans of games with the same players on this machine, if possible."""
+    """
+    Keep the tokens and seconds of a phase for later plans of games with the same players on this machine, if possible.
+    """
     known, key = _read_rates(), _key(recipe, hardware)
     of_players = known.pop(key, {})
     of_players[phase] = {
@@ -178,8 +186,8 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
     """
     Plan all rounds of a game, with one plan per group of consecutive equal rounds.
 
-    Without a card, times follow from the rates of finished phases of the run with as many processes, and of the last game with the
-    same players on this machine.
+    Without a card, times follow from the rates of finished phases of the run with as many processes, and of the last
+    game with the same players on this machine.
 
     Raises `ValueError` if the configuration of a model is neither on this machine nor on the Hub.
     Raises `DamagedFileError` if the record of a finished phase is damaged.
@@ -202,7 +210,9 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
 def fit_phase(
     recipe: Recipe, problems: GameProblems, hardware: Hardware, phase: str, most: int | None = None
 ) -> Recipe:
-    """Resolve what the learner of a phase leaves to `auto`, for this machine and a round's recipe; see [`fit_to_memory`]."""
+    """
+    Resolve what the learner of a phase leaves to `auto`, for this machine and a round's recipe; see [`fit_to_memory`].
+    """
     if phase not in LEARNERS or not hardware.has_gpu:
         return recipe
     lengths, memory = measure_lengths(recipe, problems), total_memory(hardware.device)
@@ -229,8 +239,9 @@ def _known_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
     unknown = [name for name in sizes if name not in known]
     if unknown:  # the checks before a plan have read it, so that only the connection can have failed since
         raise ValueError(
-            f"Cannot read the configuration of the model of: {', '.join(unknown)}. It is not on this machine, and the Hub does not "
-            "give it. Plan again when the Hub can be reached, or download the model (`hf download ORG/NAME`)."
+            f"Cannot read the configuration of the model of: {', '.join(unknown)}. It is not on this machine, and the"
+            " Hub does not give it. Plan again when the Hub can be reached, or download the model (`hf download"
+            " ORG/NAME`)."
         )
     return known
 

@@ -43,7 +43,10 @@ def _try_batch(recipe: Recipe, round_index: int) -> None:
 
 
 def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
-    """List mistakes in `prover.ppo.critic`: it contradicts the players' settings, or names a model that cannot be a critic."""
+    """
+    List mistakes in `prover.ppo.critic`: it contradicts the players' settings, or names a model that cannot be a
+    critic.
+    """
     critic, verifier = recipe.prover.ppo_settings.critic, recipe.verifier
     where = f"`prover.ppo.critic` is `{critic}`"
     if not recipe.prover.has_critic or critic is None:
@@ -54,7 +57,10 @@ def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     elif critic == VERIFIER and not verifier.traits.has_score_head:
         yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
     elif critic == VERIFIER and verifier.quantization != "none":
-        yield f"{where}, and weights in 4 bits (`verifier.quantization`) cannot be trained: take `adapter`, or name a model."
+        yield (
+            f"{where}, and weights in 4 bits (`verifier.quantization`) cannot be trained: take `adapter`, or name a"
+            " model."
+        )
     else:
         mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
         mistakes = mistakes or refusals(where, partial(read_critic_size, recipe, hardware))
@@ -139,8 +145,8 @@ def check_arguments(
     make: Callable[[TrainerRun], object],
 ) -> list[str]:
     """
-    List mistakes in a player's section that its trainer would refuse: first uneven batches, then unknown or reserved arguments,
-    then values that do not fit each other.
+    List mistakes in a player's section that its trainer would refuse: first uneven batches, then unknown or reserved
+    arguments, then values that do not fit each other.
 
     Args:
         settings: Returns the arguments that the game sets.
@@ -155,7 +161,10 @@ def check_arguments(
 
 
 def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterator[str]:
-    """List a batch that the processes cannot share evenly, or that `micro_batch_size` does not divide: TRL would drop rows."""
+    """
+    List a batch that the processes cannot share evenly, or that `micro_batch_size` does not divide: TRL would drop
+    rows.
+    """
     config = recipe.player(player)
     sizes, rows = config.step_sizes, config.rows_per_step
     unit = "pairs" if recipe.verifier.traits.learns_from_pairs else "evaluations"
@@ -166,20 +175,21 @@ def check_batch_sizes(recipe: Recipe, player: str, num_processes: int) -> Iterat
         yield f"{keys} is {factors} = {rows} {unit}, which {num_processes} processes cannot share evenly."
     elif player == "verifier" and config.needs_whole_steps and config.rows_at_once(share) < share:
         yield (
-            f"`verifier.micro_batch_size` is {config.micro_batch_size}, and the penalty of `verifier.invariance.method` is over a "
-            f"process's {share} pairs of a step together: leave it out, and set `verifier.gradient_checkpointing` to save memory."
+            f"`verifier.micro_batch_size` is {config.micro_batch_size}, and the penalty of"
+            f" `verifier.invariance.method` is over a process's {share} pairs of a step together: leave it out, and"
+            " set `verifier.gradient_checkpointing` to save memory."
         )
     elif share % config.rows_at_once(share):
         pairs = [(number, share // number) for number in range(1, isqrt(share) + 1) if share % number == 0]
         divisors = ", ".join(map(str, sorted({number for pair in pairs for number in pair})))
         yield (
-            f"`{player}.micro_batch_size` is {config.micro_batch_size}, which does not divide a process's {share} {unit} a step; "
-            f"take one of {cut_to_line(divisors, 200)}, or `auto`."
+            f"`{player}.micro_batch_size` is {config.micro_batch_size}, which does not divide a process's {share}"
+            f" {unit} a step; take one of {cut_to_line(divisors, 200)}, or `auto`."
         )
     if config.warmup and config.warmup.batch_size % num_processes:
         yield (
-            f"`{player}.warmup.batch_size` is {config.warmup.batch_size}, which {num_processes} processes cannot share evenly; take "
-            f"a multiple of {num_processes}."
+            f"`{player}.warmup.batch_size` is {config.warmup.batch_size}, which {num_processes} processes cannot share"
+            f" evenly; take a multiple of {num_processes}."
         )
 
 
@@ -188,8 +198,9 @@ def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
     num_prompts = num_problems * (2 if config.roles == "shared" else 1)
     if num_prompts < config.prompts_per_step:
         yield (
-            f"`prover.prompts_per_step` is {config.prompts_per_step}, but D_pi has {num_problems} problems for training, which give "
-            f"{num_prompts} prompts: use more problems (`task`, a smaller `split.verifier_share`), or fewer prompts a step."
+            f"`prover.prompts_per_step` is {config.prompts_per_step}, but D_pi has {num_problems} problems for"
+            f" training, which give {num_prompts} prompts: use more problems (`task`, a smaller"
+            " `split.verifier_share`), or fewer prompts a step."
         )
 
 
@@ -199,7 +210,9 @@ def _refused_fields(
     config_class: type[TrainingArguments],
     settings: Collection[str],
 ) -> Iterator[str]:
-    """List arguments in `trainer` that the trainer does not know, that a key of the recipe sets, or that the game sets."""
+    """
+    List arguments in `trainer` that the trainer does not know, that a key of the recipe sets, or that the game sets.
+    """
     known = [field.name for field in fields(config_class) if field.init]
     keys = recipe_keys(player, config)
     for name, value in config.trainer.items():
@@ -211,8 +224,13 @@ def _refused_fields(
         elif reason := next((reason for reason, names in _MEANINGLESS.items() if name in names), None):
             yield f"{mistake} has no meaning in a game ({reason}): leave it out."
         elif name not in known:
-            yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is not a field of `{config_class.__name__}`. {suggest(name, known)}"
+            yield (
+                f"`{player}.trainer` has `{cut_to_line(name)}`, which is not a field of `{config_class.__name__}`."
+                f" {suggest(name, known)}"
+            )
         elif name in _RANGES and value is not None:
             least, most = _RANGES[name]
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-                yield f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}; got {show_value(value)}."
+                yield (
+                    f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}; got {show_value(value)}."
+                )

@@ -34,7 +34,10 @@ _OF_PAIRS = ("pairs", "pair_share", "solutions_per_problem")  # keys of `data`
 
 
 class VerifierPlanning(Protocol):
-    """Protocol of the checks and costs of a recipe's verifier, for each value of `verifier.kind`. Memory is in bytes, without weights."""
+    """
+    Protocol of the checks and costs of a recipe's verifier, for each value of `verifier.kind`. Memory is in bytes,
+    without weights.
+    """
 
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
@@ -45,7 +48,9 @@ class VerifierPlanning(Protocol):
         """List mistakes in `verifier` that depend on the task."""
 
     def can_continue(self, config: VerifierConfig, before: VerifierConfig) -> bool:
-        """Whether the weights of the previous round's verifier, which is of the same kind, fit the round's settings."""
+        """
+        Whether the weights of the previous round's verifier, which is of the same kind, fit the round's settings.
+        """
 
     def describe_training(self, amounts: Amounts) -> str: ...
 
@@ -124,7 +129,9 @@ class LikelihoodPlanning(PairPlanning):
 
 
 class ScorePlanning:
-    """A generative verifier, trained on single proofs. It writes analyses, assumed to be half as long as they may be."""
+    """
+    A generative verifier, trained on single proofs. It writes analyses, assumed to be half as long as they may be.
+    """
 
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
@@ -141,18 +148,25 @@ class ScorePlanning:
         if config.init == "head_only":
             yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
         if config.save_steps not in ("auto", None):
-            yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
+            yield (
+                "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set"
+                " `verifier.score.eval_steps`."
+            )
         if _has_verifier_noise(recipe) and recipe.noise.flips_in_training:
             yield (
-                "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of the pool's "
-                "labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`)."
+                "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of"
+                " the pool's labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule"
+                " over `steps`)."
             )
         settings, make = partial(score_settings, config), partial(_make_score_arguments, config)
         yield from check_arguments(recipe, "verifier", hardware, ScoreVerifierConfig, settings, make)
 
     def check_task(self, recipe: Recipe, task: Task) -> Iterator[str]:
         if _has_verifier_noise(recipe) and PROOF_SCORE in task.detail_columns:
-            yield "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs; leave it out."
+            yield (
+                "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs;"
+                " leave it out."
+            )
         score = recipe.verifier.score_settings
         if isinstance(task, RatesAnalyses):
             return
@@ -160,7 +174,10 @@ class ScorePlanning:
         if score.meta_verifier == "task":
             yield f"`verifier.score.meta_verifier` is `task`, and {lacks}; take `initial` or `none`."
         if score.judge_share > 0:
-            yield f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, which writes the analyses; leave it out."
+            yield (
+                f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, which writes the analyses; leave"
+                " it out."
+            )
 
     def can_continue(self, config: VerifierConfig, before: VerifierConfig) -> bool:
         return config.lora == before.lora  # the last round's adapter is copied into a new one

@@ -29,8 +29,8 @@ def evaluate(words: Sequence[str]) -> int:
         pvg evaluate quickstart --only attacks "attacks.rewards=[src]" --workers 2
         pvg evaluate --list
 
-    Results are stored in the run's folder, and are part of its metrics, report and app. The same command resumes a stopped
-    evaluation.
+    Results are stored in the run's folder, and are part of its metrics, report and app. The same command resumes a
+    stopped evaluation.
     """
     from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
 
@@ -84,13 +84,14 @@ def evaluate(words: Sequence[str]) -> int:
 
 def attack(words: Sequence[str]) -> int:
     """
-    Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub (docs/how-to/attack-a-verifier.md).
+    Train fresh attackers against a frozen verifier, e.g. one that was pulled from the Hub
+    (docs/how-to/attack-a-verifier.md).
 
         pvg attack attack
         pvg attack attack attack.verifier=ana/quickstart-verifier attack.revision=round-001
 
-    The section `attack` of the recipe names the verifier; task, split and prover are the attackers'. The same command resumes the
-    attacks. To attack the rounds of a run: pvg evaluate RUN --only attacks.
+    The section `attack` of the recipe names the verifier; task, split and prover are the attackers'. The same command
+    resumes the attacks. To attack the rounds of a run: pvg evaluate RUN --only attacks.
     """
     parser = _worker_parser("attack", attack)
     _add_recipe(parser, "a recipe with a section `attack`")
@@ -119,8 +120,8 @@ def sweep(words: Sequence[str]) -> int:
         pvg sweep noise/sweep --workers 4 "sweep.levels=[0, 0.2]"
         pvg sweep messages/erasure
 
-    A message game is played over noise levels and seeds, to measure how far it moves from the clean equilibrium. The same command
-    resumes a stopped sweep. The folder OUTPUT_DIR/NAME holds summary.md, tables and plots.
+    A message game is played over noise levels and seeds, to measure how far it moves from the clean equilibrium. The
+    same command resumes a stopped sweep. The folder OUTPUT_DIR/NAME holds summary.md, tables and plots.
     """
     parser = _worker_parser("sweep", sweep)
     _add_recipe(parser, "a recipe with a section `sweep`, or one of a message game")

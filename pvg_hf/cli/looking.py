@@ -73,7 +73,8 @@ def compare(words: Sequence[str]) -> int:
         pvg compare quickstart:0 quickstart:1
         pvg compare runs/a runs/b
 
-    Differences are paired by problem where both sides have solved the same ones. Verifiers are compared at equal completeness.
+    Differences are paired by problem where both sides have solved the same ones. Verifiers are compared at equal
+    completeness.
     """
     parser = ScriptParser(compare.__doc__, "pvg compare")
     for which in ("first", "second"):

@@ -41,8 +41,8 @@ def play(words: Sequence[str]) -> int:
         pvg play gsm8k --phase prover --round 2
         accelerate launch --num_processes 2 -m pvg_hf play gsm8k
 
-    A recipe is a YAML file, the name of one that comes with the package, or the folder of a run. Recipes of message games are
-    played, too.
+    A recipe is a YAML file, the name of one that comes with the package, or the folder of a run. Recipes of message
+    games are played, too.
     """
     parser = _recipe_parser("play", play)
     parser.add_argument("--phase", help="play only this phase, e.g. prover")
@@ -50,8 +50,10 @@ def play(words: Sequence[str]) -> int:
     parser.add_argument(
         "--launcher",
         metavar="COMMAND",
-        help="start each phase in processes of its own by this command, as vLLM in colocate mode and DeepSpeed need it, "
-        "e.g. 'accelerate launch'",
+        help=(
+            "start each phase in processes of its own by this command, as vLLM in colocate mode and DeepSpeed need it,"
+            " e.g. 'accelerate launch'"
+        ),
     )
     # Each is a command now, and was an option of scripts/run_rounds.py.
     for option in ("plan", "pilot", "status"):
@@ -110,7 +112,10 @@ def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> Script
     parser = ScriptParser(command.__doc__, f"pvg {name}")
     parser.add_argument(
         "recipe",
-        help="a YAML file, the name of a packaged recipe, or a run: its folder, its name in `runs`, or `org/run` on the Hub",
+        help=(
+            "a YAML file, the name of a packaged recipe, or a run: its folder, its name in `runs`, or `org/run` on"
+            " the Hub"
+        ),
     )
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
     parser.add_argument(
@@ -190,7 +195,8 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
         logger.warning("Stopped. %s", describe_stop(recipe))
         if is_main_process():  # not by the log, which breaks long lines on a terminal
             sys.stderr.write(f"Continue with the same command: {command_line()}\n")
-        gc.freeze()  # else the interpreter looks through all objects of the libraries before it ends, which takes seconds
+        # Else the interpreter looks through all objects of the libraries before it ends, which takes seconds.
+        gc.freeze()
         return INTERRUPTED
     if PartialState().is_main_process:
         if unfinished(recipe):
@@ -253,7 +259,9 @@ def _callbacks_of(recipe: Recipe) -> "list[GameCallback]":
 
 
 def _play_in_processes(recipe: Recipe, options: Namespace) -> int:
-    """Play phase by phase, each in processes that `options.launcher` starts; ends with the status of one that fails."""
+    """
+    Play phase by phase, each in processes that `options.launcher` starts; ends with the status of one that fails.
+    """
     from pvg_hf.game.pilot import is_pilot_due  # loads torch
 
     phases = unfinished(recipe)

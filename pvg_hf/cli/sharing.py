@@ -38,7 +38,10 @@ def export(words: Sequence[str]) -> int:
     parser.add_argument(
         "--dtype",
         choices=["bfloat16", "float16", "float32"],
-        help="type of the weights (default: bfloat16 for a prover, and float32 for a verifier, to keep its threshold valid)",
+        help=(
+            "type of the weights (default: bfloat16 for a prover, and float32 for a verifier, to keep its threshold"
+            " valid)"
+        ),
     )
     options = parser.parse_args(words)
 
@@ -143,8 +146,8 @@ def space(words: Sequence[str]) -> int:
         pvg space org/run org/run-study --study --study-repo org/run-answers
         pvg space quickstart --output build/space      # write the folder, push nothing
 
-    The token is that of `hf auth login`, or HF_TOKEN. The Space needs a secret HF_TOKEN in its settings if a study commits answers
-    or the published run is private.
+    The token is that of `hf auth login`, or HF_TOKEN. The Space needs a secret HF_TOKEN in its settings if a study
+    commits answers or the published run is private.
     """
     parser = ScriptParser(space.__doc__, "pvg space")
     parser.add_argument("run", help="a run, which is copied into the Space, or the name of a published run")

@@ -26,7 +26,8 @@ def read_solutions(source: str, mapped: Sequence[str], columns: Sequence[str]) -
         source: A .jsonl or .parquet file, a folder, or a dataset on the Hub.
         mapped: Names of columns as `OURS=THEIRS`.
         columns: Required columns: `problem`, `solution`, and `correct` if it is needed.
-    Returns: `problem`, `solution`, `problem_id` (the problem itself if the source has none), `sample_index` among a problem's
+    Returns: `problem`, `solution`, `problem_id` (the problem itself if the source has none), `sample_index` among a
+    problem's
         solutions and, if the source has it, the truth value `correct`.
     Raises `ValueError` for a row that lacks a column, and for a source without a solution.
     """
@@ -47,8 +48,8 @@ def read_solutions(source: str, mapped: Sequence[str], columns: Sequence[str]) -
         missing = [name for name in columns if names.get(name, name) not in row]
         if missing:
             raise ValueError(
-                f"{place}: there is no column `{names.get(missing[0], missing[0])}`; the row has {list(row)}. Name the one that is "
-                f"meant: `--column {missing[0]}=NAME`."
+                f"{place}: there is no column `{names.get(missing[0], missing[0])}`; the row has {list(row)}. Name the"
+                f" one that is meant: `--column {missing[0]}=NAME`."
             )
         read: dict[str, Any] = {ours: text_of(place, row, names.get(ours, ours)) for ours in ("problem", "solution")}
         correct = read_flag(place, row, "correct", names)

@@ -27,8 +27,8 @@ def packaged_recipes() -> dict[str, Path]:
 
 def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
     """
-    Find a recipe: a YAML file, the folder of a run, a packaged recipe or a run in `runs` by its name, or a published run (`org/run`),
-    which is downloaded without its provers.
+    Find a recipe: a YAML file, the folder of a run, a packaged recipe or a run in `runs` by its name, or a published
+    run (`org/run`), which is downloaded without its provers.
 
     Args:
         prefers_run: Whether a name is rather that of a run than of a packaged recipe.
@@ -48,12 +48,16 @@ def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
         return locate_run(source, with_provers=False) / RECIPE_FILES[0]
     known = [*packaged, *(place.parent.name for place in RUNS.glob(f"*/{RECIPE_FILES[0]}"))]
     raise ValueError(
-        f"There is no recipe `{source}`, and no run of this name. {suggest(name, known)} `pvg recipes` lists the recipes."
+        f"There is no recipe `{source}`, and no run of this name. {suggest(name, known)} `pvg recipes` lists the"
+        " recipes."
     )
 
 
 def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
-    """Return the overrides, with that of `output_dir` if `source` is a run: a moved run is where it is, and not where it was."""
+    """
+    Return the overrides, with that of `output_dir` if `source` is a run: a moved run is where it is, and not where it
+    was.
+    """
     is_run = recipe.name in RECIPE_FILES and not Path(source).is_file()
     if not is_run or any(text.startswith("output_dir=") for text in overrides):
         return list(overrides)
@@ -62,7 +66,8 @@ def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
 
 def find_run(source: str) -> str:
     """
-    Find a run: a folder, the name of a run in `runs`, or the name of a published run (`org/run`), which is returned as it is.
+    Find a run: a folder, the name of a run in `runs`, or the name of a published run (`org/run`), which is returned as
+    it is.
 
     Raises `ValueError` if there is none; the message lists the runs in `runs`.
     """
@@ -81,8 +86,8 @@ def find_folder(source: str) -> Path:
 
 def find_verifier(source: str) -> str:
     """
-    Find a verifier: its folder, that of a run (`RUN`, its last one, or `RUN:ROUND`), or one on the Hub (`org/model`, or that of a
-    published run, `org/run` or `org/run:ROUND`), which is returned as it is; see [`local_verifier`].
+    Find a verifier: its folder, that of a run (`RUN`, its last one, or `RUN:ROUND`), or one on the Hub (`org/model`,
+    or that of a published run, `org/run` or `org/run:ROUND`), which is returned as it is; see [`local_verifier`].
 
     Raises `ValueError` if there is none.
     """
@@ -94,8 +99,8 @@ def find_verifier(source: str) -> str:
     if is_published_name(run):
         return source
     raise ValueError(
-        f"There is no verifier `{source}`: name the folder of one (with `verifier_input.json`), a run, or a verifier on the Hub. "
-        "`pvg train verifier` trains one."
+        f"There is no verifier `{source}`: name the folder of one (with `verifier_input.json`), a run, or a verifier"
+        " on the Hub. `pvg train verifier` trains one."
     )
 
 

@@ -106,7 +106,8 @@ def doctor(words: Sequence[str]) -> int:
     import psutil
 
     lines.append(
-        f"memory {psutil.virtual_memory().available / 1e9:.0f} GB free; disk {shutil.disk_usage('.').free / 1e9:.0f} GB free here"
+        f"memory {psutil.virtual_memory().available / 1e9:.0f} GB free; disk {shutil.disk_usage('.').free / 1e9:.0f}"
+        " GB free here"
     )
     lines += [
         f"{use}: {'yes' if find_spec(package) else f'no ({install_extra(extra)})'}"

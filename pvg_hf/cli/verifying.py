@@ -35,8 +35,8 @@ def score(words: Sequence[str]) -> int:
         pvg score quickstart solutions.jsonl
         pvg score org/run-verifier solutions.jsonl --output scores.jsonl
 
-    The file has a `problem` and a `solution` in each line. Each is written with its `score` and, if the verifier is calibrated, the
-    `probability` of being correct and whether it is `accepted` at the threshold for --completeness.
+    The file has a `problem` and a `solution` in each line. Each is written with its `score` and, if the verifier is
+    calibrated, the `probability` of being correct and whether it is `accepted` at the threshold for --completeness.
     """
     options = _parse("score", score, words)
 
@@ -58,8 +58,9 @@ def choose(words: Sequence[str]) -> int:
         pvg choose quickstart answers.jsonl
         pvg choose org/run-verifier answers.jsonl --output chosen.jsonl
 
-    The file has a `problem` and a `solution` in each line, several lines to a problem. A vote compares final answers, as marked by
-    `####`, `Answer:` or `\\boxed{}`; --no-vote leaves it out. With a column `correct` (0 or 1) it also says how often each rule is right.
+    The file has a `problem` and a `solution` in each line, several lines to a problem. A vote compares final answers,
+    as marked by `####`, `Answer:` or `\\boxed{}`; --no-vote leaves it out. With a column `correct` (0 or 1) it also
+    says how often each rule is right.
     """
     parser = _parser("choose", choose)
     parser.add_argument(
@@ -84,13 +85,14 @@ def choose(words: Sequence[str]) -> int:
 
 def calibrate(words: Sequence[str]) -> int:
     """
-    Fit a verifier's thresholds and probabilities to solutions with known correctness, and keep them beside its weights.
+    Fit a verifier's thresholds and probabilities to solutions with known correctness, and keep them beside its
+    weights.
 
         pvg calibrate my-verifier labelled.jsonl
 
-    The file has a `problem`, a `solution` and `correct` (0 or 1) in each line. The verifier must not have been trained on these
-    problems. Prints, for several shares of correct solutions accepted, the threshold and the share of incorrect ones that it accepts,
-    each measured on one half of the problems with the threshold of the other.
+    The file has a `problem`, a `solution` and `correct` (0 or 1) in each line. The verifier must not have been trained
+    on these problems. Prints, for several shares of correct solutions accepted, the threshold and the share of
+    incorrect ones that it accepts, each measured on one half of the problems with the threshold of the other.
     """
     options = _parse("calibrate", calibrate, words)
 
@@ -181,8 +183,8 @@ def _check_writable(verifier: str) -> None:
         )
     if (Path(verifier) / DIGESTS).is_file():
         raise ValueError(
-            f"{verifier} belongs to a run, whose finished files do not change; its calibration is that of the run. For another one: "
-            "`pvg export RUN --player verifier --output VERIFIER`, and calibrate that."
+            f"{verifier} belongs to a run, whose finished files do not change; its calibration is that of the run. For"
+            " another one: `pvg export RUN --player verifier --output VERIFIER`, and calibrate that."
         )
 
 

@@ -30,17 +30,18 @@ class Condition:
     """
     A condition on named values, such as the columns of a problem.
 
-    Numbers are compared exactly as they are written: a third is not below 0.3333, and an error of 1/10 is not below 0.1. A
-    missing value meets only `!=`.
+    Numbers are compared exactly as they are written: a third is not below 0.3333, and an error of 1/10 is not below
+    0.1. A missing value meets only `!=`.
 
     Args:
         text (`str`):
             A name whose value is true or false; a comparison (`difficulty >= 5`, `0.1 <= rel_error < 1`,
-            `topic in ["algebra", "logic"]`, `"Certainly" in completion_full`); `matches(NAME, "REGULAR EXPRESSION")`; or several
-            of these with `and`, `or`, `not` and parentheses.
+            `topic in ["algebra", "logic"]`, `"Certainly" in completion_full`); `matches(NAME, "REGULAR EXPRESSION")`;
+            or several of these with `and`, `or`, `not` and parentheses.
 
     Raises:
-        ValueError: if the text has another form, and when it is asked: if it compares a text with a number, or orders texts.
+        ValueError: if the text has another form, and when it is asked: if it compares a text with a number, or orders
+        texts.
 
     Example:
 
@@ -57,7 +58,8 @@ class Condition:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
             reason = err.msg if isinstance(err, SyntaxError) else err
             raise ValueError(
-                f"Cannot read the condition `{text}` ({reason}): it must be a column or a comparison such as `difficulty >= 5`."
+                f"Cannot read the condition `{text}` ({reason}): it must be a column or a comparison such as"
+                " `difficulty >= 5`."
             ) from err
 
     @property

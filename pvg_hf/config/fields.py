@@ -76,7 +76,9 @@ def value_section(cls: type[_T]) -> type[_T]:
 
 
 def _describe_fields(cls: type) -> None:
-    """Describe fields by the text below them: pydantic's `use_attribute_docstrings` loses those of inherited fields."""
+    """
+    Describe fields by the text below them: pydantic's `use_attribute_docstrings` loses those of inherited fields.
+    """
     for name, text in _texts_below(cls.__module__).get(cls.__name__, {}).items():
         described: Any = Annotated[cls.__annotations__[name], Field(description=" ".join(text.split()))]
         cls.__annotations__[name] = described
@@ -143,8 +145,8 @@ class WholeGame(Mark):
 
 class AfterBootstrap(Mark):
     """
-    Marks a key without influence on the results of warm-up and bootstrap. In `verifier` it takes effect in the verifier's
-    phase, elsewhere not before the first prover phase.
+    Marks a key without influence on the results of warm-up and bootstrap. In `verifier` it takes effect in the
+    verifier's phase, elsewhere not before the first prover phase.
     """
 
 

@@ -109,14 +109,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as err:
         line = err.object[: err.start].count(b"\n") + 1
         raise RecipeError(
-            f"The recipe {path} is not UTF-8 text: line {line} has the byte 0x{err.object[err.start]:02x}. Save it as UTF-8 in "
-            f"your editor, or by `iconv -f ENCODING -t UTF-8`, where ENCODING is its encoding, e.g. LATIN1 or UTF-16."
+            f"The recipe {path} is not UTF-8 text: line {line} has the byte 0x{err.object[err.start]:02x}. Save it as"
+            " UTF-8 in your editor, or by `iconv -f ENCODING -t UTF-8`, where ENCODING is its encoding, e.g. LATIN1"
+            " or UTF-16."
         ) from err
     values = _parse_yaml(text, f"The recipe {path}")
     if values is None:
         raise RecipeError(
-            f"The recipe {path} is empty or has only comments. Write at least `name: NAME`, or `{{}}` for a game with all "
-            "defaults."
+            f"The recipe {path} is empty or has only comments. Write at least `name: NAME`, or `{{}}` for a game with"
+            " all defaults."
         )
     if not isinstance(values, dict):
         raise RecipeError(f"The recipe {path} must consist of `key: value` lines; got a {type(values).__name__}.")
@@ -168,14 +169,16 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def _check_as_written(written: str, value: Any, path: str) -> None:
-    """Check that YAML drops nothing of an override, as it does from ` #` on: nobody writes comments on a command line."""
+    """
+    Check that YAML drops nothing of an override, as it does from ` #` on: nobody writes comments on a command line.
+    """
     tokens = pairwise(yaml.scan(written, _Loader)) if "#" in written else ()
     has_comment = any("#" in written[one.end_mark.index : other.start_mark.index] for one, other in tokens)
     is_plain_text = isinstance(value, str) and written.lstrip()[:1] not in ("'", '"', "|", ">")
     if has_comment or (is_plain_text and value != written.strip()):
         raise RecipeError(
-            f"YAML reads {show_value(value)} for `{cut_to_line(path)}`, where {show_value(written)} is written. Put the text in "
-            "quotes within the shell's quotes, e.g. 'output_dir=\"my runs #1\"'."
+            f"YAML reads {show_value(value)} for `{cut_to_line(path)}`, where {show_value(written)} is written. Put"
+            " the text in quotes within the shell's quotes, e.g. 'output_dir=\"my runs #1\"'."
         )
 
 
@@ -260,7 +263,10 @@ def _explain(error: ErrorDetails) -> str:
     kind, value = error["type"], error["input"]
     if kind == "string_type" and isinstance(value, tuple(_YAML_NAMES)):
         name = next(name for kind, name in _YAML_NAMES.items() if isinstance(value, kind))
-        return f"must be text, but YAML reads this as a {name}: quote it, e.g. `'off'` or `'007'` (on a command line within the shell's quotes: `\"name='007'\"`)"
+        return (
+            f"must be text, but YAML reads this as a {name}: quote it, e.g. `'off'` or `'007'` (on a command line"
+            " within the shell's quotes: `\"name='007'\"`)"
+        )
     if kind == "string_type" and value is None:
         return "must be text, but YAML reads `~`, `null` and nothing as no value: write it in quotes"
     if kind in ("dataclass_type", "dataclass_exact_type"):

@@ -191,7 +191,8 @@ class ErrorsConfig:
             )
         if self.strategy == "uniform" and number:
             raise ValueError(
-                f"`strategy` is `uniform` and has no buckets; remove the {number} `targeted_buckets`, or set `targeted`"
+                f"`strategy` is `uniform` and has no buckets; remove the {number} `targeted_buckets`, or set"
+                " `targeted`"
             )
         return self
 
@@ -338,7 +339,9 @@ class NoiseConfig:
         check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
-        """Check that what only exists in the verifier's training (pair noise, resampling, soft labels) is consistent."""
+        """
+        Check that what only exists in the verifier's training (pair noise, resampling, soft labels) is consistent.
+        """
         of_training = ["level: pair"] * (self.level == "pair")
         of_training += [f"resample: {self.resample}"] * (self.resample != "fixed")
         of_training += ["soft_labels"] * self.soft_labels
@@ -392,14 +395,16 @@ def check_rates(rho0: float, rho1: float) -> None:
     """
     Check flip rates of labels.
 
-    Raises `ValueError` if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the
+    Raises `ValueError` if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about
+    the
         truth or suggests the opposite.
     """
     for name, rate in (("rho0", rho0), ("rho1", rho1)):
         f.check_option(NoiseConfig, name, rate)
     if rho0 + rho1 >= 1:
         raise ValueError(
-            f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer indicate the truth."
+            f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer indicate"
+            " the truth."
         )
 
 

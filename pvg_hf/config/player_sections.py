@@ -66,7 +66,8 @@ class ScoreConfig:
     beta: Annotated[f.NonNegative, f.Sets()] = 0.0
     """Weight of the KL divergence from the initial verifier."""
     combination: Annotated[Combination, f.Sets()] = "additive"
-    """How form, score and the meta-verifier's rating are combined to a reward; see docs/reference/score-verifier.md."""
+    """How form, score and the meta-verifier's rating are combined to a reward; see
+    docs/reference/score-verifier.md."""
     format_weight: Annotated[f.NonNegative, f.Sets()] = 0.125
     """Weight of the form in the additive combination."""
     score_weight: Annotated[f.NonNegative, f.Sets()] = 0.875
@@ -111,7 +112,9 @@ class ScoreConfig:
         return self
 
     def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
-        """Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults."""
+        """
+        Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults.
+        """
         return ScoreVerifierSettings.for_model(source, self, revision)
 
     def rule(self) -> ScaledVerification:
@@ -121,7 +124,9 @@ class ScoreConfig:
 
 @f.section
 class SelfEvaluationConfig:
-    """A prover that ends its proof with an evaluation of it, and is also rewarded for its accuracy (DeepSeekMath-V2)."""
+    """
+    A prover that ends its proof with an evaluation of it, and is also rewarded for its accuracy (DeepSeekMath-V2).
+    """
 
     proof_weight: f.Share = 0.76
     """Weight of the verifier's score of the proof."""
@@ -134,7 +139,10 @@ PENALTY_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
 
 @f.section
 class InvarianceConfig:
-    """Invariance of the verifier: what it learns should hold in every environment, i.e. in each round and for each writer."""
+    """
+    Invariance of the verifier: what it learns should hold in every environment, i.e. in each round and for each
+    writer.
+    """
 
     method: Annotated[str, f.Sets("invariance"), f.NamesCode()] = "none"
     """`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the differences
@@ -145,9 +153,10 @@ class InvarianceConfig:
     of its incorrect solution."""
     weight: Annotated[f.NonNegative | None, f.Sets("invariance_weight")] = Field(
         None,
-        description=f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g} for "
-        "IRMv1 and 1 for a custom one. Above 1, the whole loss "
-        "is divided by it.",
+        description=(
+            f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g}"
+            " for IRMv1 and 1 for a custom one. Above 1, the whole loss is divided by it."
+        ),
     )
     warmup_steps: Annotated[f.CountOrZero | None, f.Sets("invariance_warmup_steps")] = None
     """Steps before the penalty is switched on and the optimiser's moments are reset; by default a tenth of
@@ -187,7 +196,8 @@ AUTO_SAVES = 10
 
 MIN_AUTO_SAVE_STEPS = 10
 
-# `eval_steps: auto` gives at most this many evaluations after the first, and in total at most this share of the phase's sampling.
+# `eval_steps: auto` gives at most this many evaluations after the first, and in total at most this share of the
+# phase's sampling.
 MAX_AUTO_EVALUATIONS = 10
 
 MAX_EVALUATION_SHARE = 0.15
@@ -221,7 +231,9 @@ class ScratchConfig:
 
 @f.section
 class WarmupConfig:
-    """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
+    """
+    Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap.
+    """
 
     max_steps: f.Steps = 200
     """Optimiser steps."""
@@ -323,7 +335,10 @@ class PlayerConfig:
         return False
 
     def rows_at_once(self, share: int) -> int:
-        """Rows of a micro-batch, of a process's `share` of a step. An `auto` that was not resolved for a GPU is all of them."""
+        """
+        Rows of a micro-batch, of a process's `share` of a step. An `auto` that was not resolved for a GPU is all of
+        them.
+        """
         return self.micro_batch_size if isinstance(self.micro_batch_size, int) else share
 
     @property
@@ -451,7 +466,8 @@ class VerifierConfig(PlayerConfig):
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
         if self.traits.scores_by_likelihood and self.loss == "cross_entropy":
             raise ValueError(
-                "`loss: cross_entropy` needs scores of both signs, and a likelihood's are below 0; take `bradley_terry`"
+                "`loss: cross_entropy` needs scores of both signs, and a likelihood's are below 0; take"
+                " `bradley_terry`"
             )
         return self
 
@@ -506,8 +522,9 @@ class ProverConfig(PlayerConfig):
     ppo: Annotated[PPOConfig | None, f.AfterBootstrap()] = None
     """Critic and settings of `algorithm: ppo`; defaults apply without this section."""
     reward: Annotated[str, f.Sets(), f.AfterBootstrap(), f.NamesCode()] = "standardized_src"
-    """A name in the table of rewards of docs/reference/formulas.md, or `package.module:Name` (docs/how-to/custom-code.md). The default
-    does not depend on the scale of the scores; `src` is the form of Kirchner et al. 2024."""
+    """A name in the table of rewards of docs/reference/formulas.md, or `package.module:Name`
+    (docs/how-to/custom-code.md). The default does not depend on the scale of the scores; `src` is the form of Kirchner
+    et al. 2024."""
     reward_options: Annotated[dict[str, Any], f.Sets(), f.AfterBootstrap()] = Field(default_factory=dict)
     """Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for
     `src`."""
@@ -576,8 +593,8 @@ class ProverConfig(PlayerConfig):
     def _check_helpful_steps(self) -> "ProverConfig":
         if self.helpful_max_steps is not None and not self.is_separate:
             raise ValueError(
-                f"`helpful_max_steps` is for `roles: separate`, and `roles` is `{self.roles}`; `max_steps` sets the steps of both "
-                "roles together"
+                f"`helpful_max_steps` is for `roles: separate`, and `roles` is `{self.roles}`; `max_steps` sets the"
+                " steps of both roles together"
             )
         return self
 
@@ -614,8 +631,8 @@ class ProverConfig(PlayerConfig):
         """
         Steps between evaluations on held-out problems: `eval_steps`, with `auto` resolved.
 
-        An evaluation is counted as one batch of the training, or as more if it has more solutions. With fewer it is not cheaper on
-        a GPU, where the longest solution decides how long it takes to write a batch.
+        An evaluation is counted as one batch of the training, or as more if it has more solutions. With fewer it is
+        not cheaper on a GPU, where the longest solution decides how long it takes to write a batch.
         """
         if self.eval_steps != "auto":
             return self.eval_steps

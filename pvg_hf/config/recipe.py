@@ -63,8 +63,8 @@ class Recipe:
         beyond = [str(index) for index in rounds if num_rounds is not None and index >= num_rounds]
         if beyond:
             raise ValueError(
-                f"round {', '.join(beyond)} would never be played, as `num_rounds` is {num_rounds} and the first round is 0; "
-                "raise `num_rounds` or remove the override"
+                f"round {', '.join(beyond)} would never be played, as `num_rounds` is {num_rounds} and the first round"
+                " is 0; raise `num_rounds` or remove the override"
             )
         return rounds
 

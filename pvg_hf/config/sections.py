@@ -148,7 +148,8 @@ class StoppingConfig:
 
     rule: Annotated[str, f.AfterBootstrap(), f.NamesCode()] = "auto"
     """`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the
-    reward: the table of rewards in docs/reference/formulas.md lists it, and a custom reward declares it (docs/how-to/custom-code.md)."""
+    reward: the table of rewards in docs/reference/formulas.md lists it, and a custom reward declares it
+    (docs/how-to/custom-code.md)."""
     options: Annotated[dict[str, Any], f.AfterBootstrap()] = Field(default_factory=dict)
     """Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."""
     sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = 0.95
@@ -255,7 +256,9 @@ class LoggingConfig:
 
 @f.section
 class HubConfig:
-    """Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round."""
+    """
+    Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round.
+    """
 
     push: bool = False
     """Publish each round when it is evaluated."""
@@ -294,7 +297,9 @@ _ARM_NAME = r"^[\w-]+$"
 
 @f.section
 class ArmsConfig:
-    """Checkers that err at one rate in different ways, compared by `experiments/arms.py`. A single game ignores this."""
+    """
+    Checkers that err at one rate in different ways, compared by `experiments/arms.py`. A single game ignores this.
+    """
 
     rate: f.ProperShare = 0.108
     """Share of the base prover's wrong solutions that each checker accepts. What its buckets do not account for is

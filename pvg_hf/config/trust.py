@@ -59,8 +59,8 @@ def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     """
     Decide which code of the recipe in a file may run in this process, when the file is loaded.
 
-    In the folder of a pulled run, the recipe is somebody else's: only what the user has trusted, or `stated` in overrides, may
-    run. Elsewhere it is the user's own.
+    In the folder of a pulled run, the recipe is somebody else's: only what the user has trusted, or `stated` in
+    overrides, may run. Elsewhere it is the user's own.
     """
     code, folder = list_code(recipe.to_dict()), origin_of(path)
     if folder is None:
@@ -73,7 +73,8 @@ def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
 
 def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> list[str]:
     """
-    Trust the code that the recipe in a pulled run's file names, now and later. A value that changes needs permission again.
+    Trust the code that the recipe in a pulled run's file names, now and later. A value that changes needs permission
+    again.
 
     Args:
         is_recorded: Whether this process records the permission in the run's folder.
@@ -95,7 +96,10 @@ def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> lis
 
 
 def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[NamedCode] = ()) -> None:
-    """Mark a run's folder as that of `run` (`NAMESPACE/RUN`), pulled up to a round, with code that the user's recipe also names."""
+    """
+    Mark a run's folder as that of `run` (`NAMESPACE/RUN`), pulled up to a round, with code that the user's recipe also
+    names.
+    """
     _write(folder, {"run": run, "round": round_index, "trusted": [vars(named) for named in trusted]})
 
 

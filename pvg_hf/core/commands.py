@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def pvg_command(*words: str | Path, launcher: str = "python") -> str:
-    """Return the command line of `pvg` with these words; a launcher other than Python starts the package as a module."""
+    """
+    Return the command line of `pvg` with these words; a launcher other than Python starts the package as a module.
+    """
     start = "pvg" if launcher == "python" else f"{launcher} -m pvg_hf"
     return f"{start} {shlex.join(map(str, words))}"
 
@@ -18,7 +20,9 @@ def script_command(script: str, *words: str | Path) -> str:
 
 
 def play_command(run: Path, *words: str, launcher: str = "python") -> str:
-    """Return the command that plays or resumes the run in a folder, by the recipe in it, with further arguments `words`."""
+    """
+    Return the command that plays or resumes the run in a folder, by the recipe in it, with further arguments `words`.
+    """
     # A run that was moved, or pulled to another place, has a recipe with the old one.
     place = str(run.parent)
     # Read as YAML, where `2024`, `2026-11-27` and `off` are no texts.

@@ -39,14 +39,17 @@ class NamedCode:
 
 
 class UntrustedCodeError(ValueError):
-    """Error for the recipe of a run in `folder`, from somebody else, that names `code` which the user has not trusted yet."""
+    """
+    Error for the recipe of a run in `folder`, from somebody else, that names `code` which the user has not trusted
+    yet.
+    """
 
     def __init__(self, folder: Path, code: Sequence[NamedCode]):
         listed = "\n".join(f"- {named}" for named in code)
         super().__init__(
-            f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
-            f"{listed}\nNone of it was run. If you know this code and trust it, say so once: "
-            f"`{play_command(folder, '--plan', '--trust')}`. docs/reference/security.md says what a recipe can do."
+            f"The recipe in {folder} came with a run that was pulled, and names code that would run with your"
+            f" rights:\n{listed}\nNone of it was run. If you know this code and trust it, say so once:"
+            f" `{play_command(folder, '--plan', '--trust')}`. docs/reference/security.md says what a recipe can do."
         )
         self.folder = folder
         self.code = tuple(code)
@@ -123,8 +126,8 @@ def _import_module(module: str, spec: str, kind: str) -> object:
         name = err.name if isinstance(err, ModuleNotFoundError) else None
         if name is not None and f"{module}.".startswith(f"{name}."):
             raise ValueError(
-                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or be in a folder on "
-                "PYTHONPATH."
+                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or be in a folder"
+                " on PYTHONPATH."
             ) from err
         raise ExtensionError(
             f"Cannot load the {kind} `{spec}`: importing the module `{module}` ends with {_short_error(err)}"
@@ -183,10 +186,11 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 @contextmanager
 def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """
-    Convert any error that the user's code raises inside this block to an `ExtensionError` with its type, message, file and line.
+    Convert any error that the user's code raises inside this block to an `ExtensionError` with its type, message, file
+    and line.
 
-    `what` says what is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``. Errors of the types `passes`,
-    which have messages for the user, pass unchanged.
+    `what` says what is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``. Errors of the
+    types `passes`, which have messages for the user, pass unchanged.
     """
     unchanged: tuple[type[Exception], ...] = (ExtensionError, *passes)
     try:
@@ -198,7 +202,9 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
 
 
 def _describe(err: BaseException) -> str:
-    """Describe an error of the user's code in one line: type, message, and the last line reached in the file called."""
+    """
+    Describe an error of the user's code in one line: type, message, and the last line reached in the file called.
+    """
     frames = traceback.extract_tb(err.__traceback__)[2:]  # without `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
@@ -213,7 +219,8 @@ def _short_error(err: BaseException) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """
-    Suggest a known name in place of an unknown one: ``Did you mean `prover`?`` if one is close, else a list of all of them.
+    Suggest a known name in place of an unknown one: ``Did you mean `prover`?`` if one is close, else a list of all of
+    them.
 
     Case is ignored; the known names are listed in their order.
     """

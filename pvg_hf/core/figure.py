@@ -68,7 +68,10 @@ def wilson(share: float, size: float, n: int) -> Figure:
 
 
 def rate(successes: int, n: int) -> Figure:
-    """Return a rate with its Wilson interval, which is valid for `n` independent trials; a `ValueError` unless `0 <= successes <= n`."""
+    """
+    Return a rate with its Wilson interval, which is valid for `n` independent trials; a `ValueError` unless `0 <=
+    successes <= n`.
+    """
     if not 0 <= successes <= n:
         raise ValueError(f"`successes` is {successes}; it must lie in [0, n], and `n` is {n}.")
     return EMPTY if n == 0 else wilson(successes / n, n, n)

@@ -60,7 +60,10 @@ def find_refusal(model: str, revision: str | None) -> str | None:
 
 
 def find_dataset_refusal(dataset: str, revision: str | None = None) -> str | None:
-    """Explain, by one request, why a dataset cannot be read; `None` if the Hub has it, or the local cache some config of it."""
+    """
+    Explain, by one request, why a dataset cannot be read; `None` if the Hub has it, or the local cache some config of
+    it.
+    """
     try:
         HfApi().dataset_info(dataset, revision=revision, timeout=SECONDS)
     except HFValidationError:
@@ -90,7 +93,8 @@ def is_dataset_cached(dataset: str) -> bool:
 
 def find_token_refusal() -> str | None:
     """
-    Explain why the token can publish nothing; `None` if it can, or if the Hub cannot be asked now. There is one request.
+    Explain why the token can publish nothing; `None` if it can, or if the Hub cannot be asked now. There is one
+    request.
 
     Whether it may write to a certain namespace only an upload can tell.
     """
@@ -126,8 +130,8 @@ def ask_hub(what: str, action: Callable[[], Result]) -> Result:
 
     It must be safe to call again after a failed attempt. Messages name it by `what`.
 
-    Raises `HubError` after the last attempt, or at once for an error that does not pass. Errors that come from neither the Hub nor
-    the network, such as a full disk, pass unchanged.
+    Raises `HubError` after the last attempt, or at once for an error that does not pass. Errors that come from neither
+    the Hub nor the network, such as a full disk, pass unchanged.
     """
     for wait in (*WAITS, None):
         try:
@@ -147,7 +151,9 @@ def ask_hub(what: str, action: Callable[[], Result]) -> Result:
 
 
 def describe(err: Exception) -> str:
-    """Describe an error of the network or the Hub in one line, with advice if any, without tokens and signed addresses."""
+    """
+    Describe an error of the network or the Hub in one line, with advice if any, without tokens and signed addresses.
+    """
     if isinstance(err, HfHubHTTPError):
         status, is_elsewhere = err.response.status_code, _is_elsewhere(err)
         message = f"{urlsplit(str(err.response.url)).netloc if is_elsewhere else 'the Hub'} answered {status}"
@@ -167,7 +173,10 @@ def describe(err: Exception) -> str:
 
 
 def _hub_error(err: BaseException | None) -> Exception | None:
-    """Find the error of the Hub or the network that `err` is, or that caused it: the client wraps those of its HTTP library."""
+    """
+    Find the error of the Hub or the network that `err` is, or that caused it: the client wraps those of its HTTP
+    library.
+    """
     causes = []
     while err is not None:
         is_local = isinstance(err, OSError) and err.errno is not None  # from the system: no space left, ...

@@ -1,8 +1,9 @@
 """
 Checks that the files of a finished phase still hold the bytes that were written.
 
-The folder of a finished phase has `digests.json`, with the SHA-256 of each of its files. All are compared when a game starts and
-before a round is published, and a JSON file also when it is read. Parquet files have checksums of their own.
+The folder of a finished phase has `digests.json`, with the SHA-256 of each of its files. All are compared when a game
+starts and before a round is published, and a JSON file also when it is read. Parquet files have checksums of their
+own.
 """
 
 import hashlib
@@ -33,8 +34,8 @@ class DamagedFileError(ValueError):
     """
     Error for a file that is missing, unreadable or not as it was written.
 
-    The message reads `{path} {what}`, e.g. `is missing`, and then the remedy: by default, for a file of a run's finished phase, to
-    run that phase again.
+    The message reads `{path} {what}`, e.g. `is missing`, and then the remedy: by default, for a file of a run's
+    finished phase, to run that phase again.
     """
 
     def __init__(self, path: Path, what: str, remedy: str | None = None):
@@ -53,7 +54,10 @@ def replay_advice(path: Path) -> str:
         return ""
     run = next((root for root in folder.parents if (root / RECIPE_FILE).is_file()), None)
     commands = f": `{delete_command(folder)} && {play_command(run)}`" if run else ""
-    return f"Delete the folder {folder} and continue the run{commands}. The phase that wrote it runs again and writes the same bytes."
+    return (
+        f"Delete the folder {folder} and continue the run{commands}. The phase that wrote it runs again and writes the"
+        " same bytes."
+    )
 
 
 def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) -> None:
@@ -85,7 +89,8 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 def read_digests(folder: Path) -> dict[str, Any]:
     """
-    Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes; a `DamagedFileError` if damaged.
+    Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes; a `DamagedFileError`
+    if damaged.
 
     A folder without the file has no digests: whoever changes a file on purpose deletes it.
     """
@@ -99,7 +104,9 @@ def read_digests(folder: Path) -> dict[str, Any]:
 
 
 def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
-    """Yield an error for each file of a finished folder that has changed, small files first. Missing files are left out."""
+    """
+    Yield an error for each file of a finished folder that has changed, small files first. Missing files are left out.
+    """
     try:
         digests = read_digests(folder)["files"]
     except DamagedFileError as err:
@@ -119,7 +126,9 @@ def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
 
 
 def missing_files(folder: Path) -> list[Path]:
-    """List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on."""
+    """
+    List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on.
+    """
     names = sorted(read_digests(folder)["files"])
     return [folder / name for name in names if "completions/" not in name and not (folder / name).is_file()]
 

@@ -1,4 +1,7 @@
-"""Old import paths of what has moved to `pvg_hf.experimental`. They work for one release, with a warning, and go with 0.2."""
+"""
+Old import paths of what has moved to `pvg_hf.experimental`. They work for one release, with a warning, and go with
+0.2.
+"""
 
 import sys
 import warnings
@@ -45,7 +48,8 @@ class _Copy(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         warnings.warn(
-            f"`{module.__name__}` is experimental and has moved to `{self._source}`; the old name goes with version 0.2.",
+            f"`{module.__name__}` is experimental and has moved to `{self._source}`; the old name goes with version"
+            " 0.2.",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -1,7 +1,8 @@
 """Address of the project, and the commands that install it."""
 
 PROJECT_URL = "https://example.org/pvg_hf"
-"""Address of the repository: a placeholder, as there is no public one yet. `make reference` writes it wherever else it is shown."""
+"""Address of the repository: a placeholder, as there is no public one yet. `make reference` writes it wherever else it
+is shown."""
 
 CARD_VALUES = {"pvg_hf": f"[pvg_hf]({PROJECT_URL})", "install": f"pip install git+{PROJECT_URL}"}
 """Values that the template of every card gets: a link to the project, and the command that installs it."""

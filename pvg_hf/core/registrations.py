@@ -1,8 +1,8 @@
 """
 Names of what `pvg_hf.experimental` adds to a game and its pages.
 
-The core never imports `pvg_hf.experimental`. Where an experimental part has something to add, the core asks [`registered`] for
-it, and imports it only then.
+The core never imports `pvg_hf.experimental`. Where an experimental part has something to add, the core asks
+[`registered`] for it, and imports it only then.
 """
 
 from functools import cache

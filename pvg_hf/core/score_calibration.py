@@ -21,7 +21,8 @@ COMPLETENESS = 0.95
 @dataclass(frozen=True)
 class ScoreCalibration:
     """
-    Thresholds and probabilities of a verifier, from solutions with known correctness. It holds for solutions like these.
+    Thresholds and probabilities of a verifier, from solutions with known correctness. It holds for solutions like
+    these.
 
     Args:
         threshold (`float`):
@@ -47,7 +48,8 @@ class ScoreCalibration:
     @classmethod
     def load(cls, folder: str | Path) -> "ScoreCalibration | None":
         """
-        Load the calibration beside a verifier's weights; `None` if there is none, or one without quantiles, of an older run.
+        Load the calibration beside a verifier's weights; `None` if there is none, or one without quantiles, of an
+        older run.
 
         Raises:
             DamagedFileError: if the file is damaged.

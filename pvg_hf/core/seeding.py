@@ -7,7 +7,8 @@ import numpy as np
 
 def derive_seed(*path: object) -> int:
     """
-    Hash the recipe's seed and a path of names to a seed in [0, 2**63), e.g. `derive_seed(seed, "round-002", "mint", problem_id)`.
+    Hash the recipe's seed and a path of names to a seed in [0, 2**63), e.g. `derive_seed(seed, "round-002", "mint",
+    problem_id)`.
 
     Parts are compared by their `str`; `("a", "b")` and `("ab",)` differ.
     """

@@ -18,7 +18,8 @@ def escape_cell(text: str) -> str:
     """
     Escape a text so that no spreadsheet reads it as a formula; `removeprefix("'")` returns the text.
 
-    An apostrophe is prepended if the first visible character can begin a formula, or the first one is a tab, line break or apostrophe.
+    An apostrophe is prepended if the first visible character can begin a formula, or the first one is a tab, line
+    break or apostrophe.
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
@@ -31,7 +32,8 @@ def to_csv(rows: pd.DataFrame) -> str:
 
 def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, str]]]:
     """
-    Read the text of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
+    Read the text of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order
+    mark.
 
     Returns: the rows by column, each with its number in the spreadsheet (the heading is 1). A missing cell is empty.
 

@@ -1,8 +1,9 @@
 """
 Measures what a phase spends its time on, by kind of work.
 
-Code that does such work encloses it in [`spending`], wherever it runs; it is measured inside [`measuring`], and otherwise nothing
-happens. Seconds inside two kinds count for the inner one, except that `evaluating` keeps all seconds inside it.
+Code that does such work encloses it in [`spending`], wherever it runs; it is measured inside [`measuring`], and
+otherwise nothing happens. Seconds inside two kinds count for the inner one, except that `evaluating` keeps all seconds
+inside it.
 """
 
 import sys
@@ -138,7 +139,10 @@ def read_split(stored: Mapping[str, Mapping[str, Any]]) -> TimeSplit:
 
 
 def describe_shares(split: TimeSplit) -> str:
-    """Describe the shares of the kinds of work, the largest first, e.g. `61 % writing, 39 % training`; small ones are left out."""
+    """
+    Describe the shares of the kinds of work, the largest first, e.g. `61 % writing, 39 % training`; small ones are
+    left out.
+    """
     return ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in shares_of(split).items() if share >= SMALL)
 
 

@@ -20,7 +20,9 @@ MAX_CHARACTERS = 10_000_000  # of a rendered text
 
 class _Template(Template):
     def render(self, *args: Any, **kwargs: Any) -> str:
-        """Render the template; a `TemplateError` also for a failed operation, or a text of more than `MAX_CHARACTERS`."""
+        """
+        Render the template; a `TemplateError` also for a failed operation, or a text of more than `MAX_CHARACTERS`.
+        """
         parts, size = [], 0
         with _template_errors(TemplateRuntimeError):
             for part in self.generate(*args, **kwargs):
@@ -102,9 +104,9 @@ def render_turns(
     lost = [index for index, message in enumerate(messages) if message_text(message).strip() not in chat]
     if lost:
         raise ValueError(
-            f"The tokenizer's chat template leaves out message {lost[0]} of a chat of {len(messages)} messages, whose earlier ones "
-            "are examples. Show none (in a recipe `task.few_shot: 0`), or save the tokenizer with a template that writes all "
-            "messages (`tokenizer.chat_template`)."
+            f"The tokenizer's chat template leaves out message {lost[0]} of a chat of {len(messages)} messages, whose"
+            " earlier ones are examples. Show none (in a recipe `task.few_shot: 0`), or save the tokenizer with a"
+            " template that writes all messages (`tokenizer.chat_template`)."
         )
     return chat.removeprefix(tokenizer.bos_token) if adds_bos(tokenizer) else chat
 
@@ -139,9 +141,9 @@ def render_chat(
     wishes = (wish for wish, chat in others.items() if _try_chat(chat, tokenizer, settings)[1] is None)
     wanted = next((f" It wants {wish}." for wish in wishes), "")
     raise ValueError(
-        f"In a chat that ends with a message of the {messages[-1]['role']}, the tokenizer's chat template {failure}.{wanted} "
-        "Save the tokenizer with a template that writes such a chat (`tokenizer.chat_template`), or with none, for prompts that "
-        "are texts."
+        f"In a chat that ends with a message of the {messages[-1]['role']}, the tokenizer's chat template"
+        f" {failure}.{wanted} Save the tokenizer with a template that writes such a chat (`tokenizer.chat_template`),"
+        " or with none, for prompts that are texts."
     )
 
 
@@ -163,7 +165,9 @@ def _try_chat(
 
 
 def message_text(message: Message) -> str:
-    """Return the text of a chat's message: its content is a text, a list of parts, or nothing, as in calls of tools."""
+    """
+    Return the text of a chat's message: its content is a text, a list of parts, or nothing, as in calls of tools.
+    """
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
@@ -173,8 +177,9 @@ def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
     for name in _RESERVED_ARGUMENTS:
         if name in chat_template_kwargs:
             raise ValueError(
-                f"`chat_template_kwargs` has `{name}`, which is set for every prompt and not visible to chat templates; "
-                "remove it. The mapping is for a template's own variables, as in `{enable_thinking: false}`."
+                f"`chat_template_kwargs` has `{name}`, which is set for every prompt and not visible to chat"
+                " templates; remove it. The mapping is for a template's own variables, as in `{enable_thinking:"
+                " false}`."
             )
 
 

@@ -13,8 +13,8 @@ def call_in_threads(
     """
     Call a function with each tuple of positional arguments, and return the results in this order.
 
-    Up to `num_threads` calls are made at the same time; with 1, all are made in this thread. The first error, in the order of
-    `arguments`, is raised after all calls have ended.
+    Up to `num_threads` calls are made at the same time; with 1, all are made in this thread. The first error, in the
+    order of `arguments`, is raised after all calls have ended.
     """
     if num_threads == 1 or len(arguments) < 2:
         return [function(*given) for given in arguments]

@@ -88,10 +88,10 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
     # Offline, damaged, of other types, ...
     except (OSError, TypeError, ValueError, DatasetsError, pa.ArrowException) as err:
         raise ValueError(
-            f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
-            "file, a folder with data files, or the id of a dataset on the Hub. For the latter two, name the config if there "
-            "are several, and the split if it is not `train`: `config` and `split`, in a recipe `bootstrap.import_config` "
-            "and `bootstrap.import_split`."
+            f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` file, a"
+            " folder with data files, or the id of a dataset on the Hub. For the latter two, name the config if there"
+            " are several, and the split if it is not `train`: `config` and `split`, in a recipe"
+            " `bootstrap.import_config` and `bootstrap.import_split`."
         ) from err
 
 
@@ -259,9 +259,9 @@ class _ProblemFinder:
         has_id, has_text = names["problem_id"] in row, names["problem"] in row
         if not has_id and not has_text:
             raise ValueError(
-                f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` identifies the problem; the row has "
-                f"{list(row)}. Name the source's columns in "
-                "`import_columns` (in Python `columns`), e.g. `{problem: question, solution: response}`."
+                f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` identifies the problem; the row"
+                f" has {list(row)}. Name the source's columns in `import_columns` (in Python `columns`), e.g."
+                " `{problem: question, solution: response}`."
             )
         text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
         by_id = self.by_id.get(_read_id(row[names["problem_id"]])) if has_id else None
@@ -288,8 +288,8 @@ def _check_columns(columns: Mapping[str, str]) -> None:
     unknown = [name for name in columns if name not in IMPORT_COLUMNS]
     if unknown:
         raise ValueError(
-            f"Unknown column `{unknown[0]}` in `import_columns` (in Python `columns`). {suggest(unknown[0], IMPORT_COLUMNS)} Its "
-            "keys are our columns, and its values are those of the source."
+            f"Unknown column `{unknown[0]}` in `import_columns` (in Python `columns`)."
+            f" {suggest(unknown[0], IMPORT_COLUMNS)} Its keys are our columns, and its values are those of the source."
         )
 
 
@@ -297,7 +297,10 @@ _FLAG_TEXTS = {"true": 1, "1": 1, "false": 0, "0": 0}
 
 
 def read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> int | None:
-    """Read a value that means yes or no as 1 or 0; `None` for null, the NaN of a data frame, and a column that is not mapped."""
+    """
+    Read a value that means yes or no as 1 or 0; `None` for null, the NaN of a data frame, and a column that is not
+    mapped.
+    """
     column = columns.get(name, name)
     if name in columns and column not in row:
         raise ValueError(f"{place}: the column `{column}`, mapped to `{name}`, is missing; the row has {list(row)}.")
@@ -315,9 +318,9 @@ def read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[st
 def _report(source: str, num_rows: int, num_imported: int) -> None:
     if num_imported == 0:
         raise ValueError(
-            f"None of the {num_rows} solutions of `{source}` is for one of the verifier's problems (D_V). "
-            "Check that `import_columns` names the column with the problem's id or text, and that the solutions were written "
-            "for this task with these options."
+            f"None of the {num_rows} solutions of `{source}` is for one of the verifier's problems (D_V). Check that"
+            " `import_columns` names the column with the problem's id or text, and that the solutions were written"
+            " for this task with these options."
         )
     logger.info("Imported %d solutions of `%s`.", num_imported, source)
     if num_imported < num_rows:

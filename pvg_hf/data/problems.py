@@ -53,11 +53,15 @@ class GameProblems:
         return cls(task, parts, prompts)
 
     def for_round(self, recipe: Recipe) -> "GameProblems":
-        """Return the same problems with a round's prompts. Raises `ValueError` if they cannot show what it asks for."""
+        """
+        Return the same problems with a round's prompts. Raises `ValueError` if they cannot show what it asks for.
+        """
         return replace(self, prompts=recipe_prompts(recipe, self.task))
 
     def showing(self, honest: Mapping[str, str]) -> "GameProblems":
-        """Return the same problems, with sneaky prompts that show these solutions, by problem, instead of references."""
+        """
+        Return the same problems, with sneaky prompts that show these solutions, by problem, instead of references.
+        """
         return replace(self, honest=honest)
 
     def sample(self, part: str, number: int) -> list[dict[str, Any]]:
@@ -67,7 +71,10 @@ class GameProblems:
         return problems.select(places).to_list()
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
-        """Render the prover's prompt. A sneaky prompt that shows an honest solution shows that in `honest`, or the reference."""
+        """
+        Render the prover's prompt. A sneaky prompt that shows an honest solution shows that in `honest`, or the
+        reference.
+        """
         honest = self.honest.get(problem["problem_id"], problem["reference"])
         return self.prompts.render(problem, role, tokenizer, honest_solution=honest)
 
@@ -97,8 +104,9 @@ def _check_shown_examples(prompts: PromptBuilder, parts: dict[str, Dataset]) -> 
         for problem_id, text in zip(problems["problem_id"][:], problems["problem"][:]):
             if normalized_text(text) in examples:
                 raise ValueError(
-                    f"The problem `{problem_id}` of the part `{name}` is also an example that the prompts show with its "
-                    f"solution: {text[:80]!r}. Drop one of the two from the task, or show fewer with `task.few_shot`."
+                    f"The problem `{problem_id}` of the part `{name}` is also an example that the prompts show with"
+                    f" its solution: {text[:80]!r}. Drop one of the two from the task, or show fewer with"
+                    " `task.few_shot`."
                 )
 
 

@@ -106,8 +106,9 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
     _raise_for_scores(wrong)
     if needs_scores and all(score is None or score != score for score in scores):
         raise ValueError(
-            f"None of the {len(scores)} proofs has a score, so that there is nothing to learn from. Let people score some, "
-            f"or label them by `{script_command('auto_label', 'PROOFS', '--verifier', 'VERIFIER', '--output', 'LABELS')}`."
+            f"None of the {len(scores)} proofs has a score, so that there is nothing to learn from. Let people score"
+            " some, or label them by"
+            f" `{script_command('auto_label', 'PROOFS', '--verifier', 'VERIFIER', '--output', 'LABELS')}`."
         )
 
 

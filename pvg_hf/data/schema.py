@@ -46,7 +46,10 @@ OUTCOME_WORDS = {
 
 
 def list_outcomes(counts: Mapping[Outcome, int] | Mapping[str, int]) -> list[Outcome]:
-    """Return the outcomes to list for counts by outcome: all that a solution can have, but `UNCERTIFIED` only if it occurs."""
+    """
+    Return the outcomes to list for counts by outcome: all that a solution can have, but `UNCERTIFIED` only if it
+    occurs.
+    """
     return [outcome for outcome in OUTCOME_WORDS if outcome != Outcome.UNCERTIFIED or counts.get(outcome)]
 
 
@@ -104,8 +107,8 @@ def make_solution(
         role ([`~pvg_hf.core.roles.Role`]), round_index (`int`), prover (`str`):
             Writer of the solution: its role, round (-1 = before the first) and name.
         solution (`str`), grade ([`~pvg_hf.tasks.base.Grade`]):
-            The whole text and its grade without label noise; the row contains the task's `solution_in` the text, and the
-            [`final_grade`].
+            The whole text and its grade without label noise; the row contains the task's `solution_in` the text, and
+            the [`final_grade`].
         label (`int`, *optional*):
             Label shown to the verifier: 1 correct, 0 incorrect, `None` if the checker abstained.
         sample_index (`int`):

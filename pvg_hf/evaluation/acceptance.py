@@ -1,4 +1,7 @@
-"""Share of solutions that a verifier accepts, by role, flaw and form; and how well authors can be told apart without any checking."""
+"""
+Share of solutions that a verifier accepts, by role, flaw and form; and how well authors can be told apart without any
+checking.
+"""
 
 from typing import Any
 

@@ -14,8 +14,10 @@ class FigureKind:
     A figure of a round, or several that differ in a part of their keys only.
 
     `key` is that in `metrics.json` after `round/`. A name in braces stands for any part without `/`; what is in
-    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` says whom it is about (`prover`, `heldout`, ...), and `meaning` has no full stop. `higher_is_better` is `None` if neither is better, `digits` counts
-    those after the point, and `has_base` says whether the base prover has the figure too, under `base_` and the key.
+    brackets may be missing, e.g. `verifier_auc[/{environment}]`. `heading` has the same names in braces, `of` says
+    whom it is about (`prover`, `heldout`, ...), and `meaning` has no full stop. `higher_is_better` is `None` if
+    neither is better, `digits` counts those after the point, and `has_base` says whether the base prover has the
+    figure too, under `base_` and the key.
     """
 
     key: str
@@ -51,12 +53,15 @@ CATALOGUE = (
         meaning="share of the kept helpful checkpoint's solutions that are correct"),
     FigureKind("accuracy/{role}", "{role} accuracy", of="prover", has_base=True,
         meaning="share of all solutions that are correct, by the last checkpoint of the prover"),
-    FigureKind("accuracy_change/best_helpful", "best helpful checkpoint, against the base", of="prover", higher_is_better=True,
-        meaning="accuracy of the kept helpful checkpoint less the base prover's in the helpful role, paired by problem"),
+    FigureKind("accuracy_change/best_helpful", "best helpful checkpoint, against the base",
+        of="prover", higher_is_better=True,
+        meaning="accuracy of the kept helpful checkpoint less the base prover's in the helpful role, paired by "
+        "problem"),
     FigureKind("accuracy_change/{role}", "{role} accuracy, against the base", of="prover",
         meaning="accuracy less the base prover's in the same role, paired by problem"),
     FigureKind("valid_sneaky", "sneaky valid mistakes", of="prover", higher_is_better=True, has_base=True,
-        meaning="share of all sneaky solutions that are incorrect and did not fail, which is the aim of the role; failed "
+        meaning="share of all sneaky solutions that are incorrect and did not fail, which is the aim of the role; "
+        "failed "
         "ones (cut, without an answer, uncertified) mislead nobody"),
     FigureKind("valid_sneaky_change", "sneaky valid mistakes, against the base", of="prover", higher_is_better=True,
         meaning="share of valid mistakes less the base prover's, paired by problem"),
@@ -75,16 +80,20 @@ CATALOGUE = (
     FigureKind("score_change/sneaky_incorrect", "score of sneaky mistakes, against the base's", of="prover",
         meaning="mean score of valid sneaky mistakes less that of the base prover's, by the same verifier"),
     FigureKind("distinct/{role}", "{role} distinct texts", of="prover", higher_is_better=True, has_base=True,
-        meaning="share of a problem's solutions with distinct texts; comparable only between equal numbers of solutions"),
-    FigureKind("duplicates/{role}", "{role} duplicates per problem", of="prover", higher_is_better=False, digits=2, has_base=True,
+        meaning="share of a problem's solutions with distinct texts; comparable only between equal numbers of "
+        "solutions"),
+    FigureKind("duplicates/{role}", "{role} duplicates per problem",
+        of="prover", higher_is_better=False, digits=2, has_base=True,
         meaning="solutions of a problem that repeat another one's text; n counts problems"),
-    FigureKind("distinct_correct/{role}", "{role} correct texts per problem", of="prover", higher_is_better=True, digits=2, has_base=True,
+    FigureKind("distinct_correct/{role}", "{role} correct texts per problem",
+        of="prover", higher_is_better=True, digits=2, has_base=True,
         meaning="distinct correct texts of a problem that has one; n counts problems"),
     FigureKind("num_tokens/{role}", "{role} tokens per solution", of="prover", digits=1, has_base=True,
         meaning="mean length in the prover's tokens"),
     FigureKind("step_validity/{role}", "{role} valid steps", of="prover", has_base=True,
         meaning="mean share of a solution's steps in which the task's checker finds no flaw"),
-    FigureKind("flawed_correct/{role}", "{role} flawed though correct", of="prover", higher_is_better=False, has_base=True,
+    FigureKind("flawed_correct/{role}", "{role} flawed though correct",
+        of="prover", higher_is_better=False, has_base=True,
         meaning="share of the solutions with the right answer in which the checker finds a flaw"),
     FigureKind("implicit_share/{role}", "{role} implicit share", of="prover", higher_is_better=False, has_base=True,
         meaning="mean share of what the steps rest on that a solution leaves to the reader to work out"),
@@ -96,13 +105,15 @@ CATALOGUE = (
         "correct ones, in smoothed means and within the margin stopping.score_parity_threshold; no value if this "
         "was not reached within n steps"),
     FigureKind("parity_gap", "gap to parity", of="training", digits=2,
-        meaning="mean score of helpful correct minus that of sneaky incorrect solutions at the end of the sneaky role's "
+        meaning="mean score of helpful correct minus that of sneaky incorrect solutions at the end of the sneaky "
+        "role's "
         "training, smoothed"),
     FigureKind("late_change/{role}", "{role} accuracy, late change", of="training",
         meaning="mean accuracy of the role's training solutions over the last fifth of its steps less that over the "
         "middle fifth; n counts the steps of a fifth"),
     FigureKind("completeness", "completeness, own threshold", of="decisions", higher_is_better=True,
-        meaning="share of helpful correct solutions above the verifier's own threshold, which has the highest Youden J on"
+        meaning="share of helpful correct solutions above the verifier's own threshold, which has the highest Youden "
+        "J on"
         " held-out solutions"),
     FigureKind("soundness", "soundness, own threshold", of="decisions",
         meaning="share of sneaky mistakes not above the verifier's own threshold. A verifier that rejects more of "
@@ -129,12 +140,14 @@ CATALOGUE = (
     FigureKind("test_auc", "AUC, this prover", of="decisions", higher_is_better=True,
         meaning="area under the ROC curve on all test solutions of the verifier's own prover; chance .5"),
     FigureKind("test_partial_auc", "partial AUC, FPR up to .1", of="decisions", higher_is_better=True,
-        meaning="mean true positive rate (TPR: share of correct solutions accepted) over false positive rates (FPR: of "
+        meaning="mean true positive rate (TPR: share of correct solutions accepted) over false positive rates (FPR: "
+        "of "
         "incorrect ones) up to .1; chance .05"),
     FigureKind("test_tpr_at_{fpr}", "TPR at FPR {fpr}", of="decisions", higher_is_better=True,
         meaning="share of correct solutions accepted at the threshold where this share of the incorrect ones is"),
     FigureKind("test_g_mean", "g-mean", of="decisions", higher_is_better=True,
-        meaning="geometric mean of the TPR and of the share of incorrect solutions rejected, at the verifier's threshold"),
+        meaning="geometric mean of the TPR and of the share of incorrect solutions rejected, at the verifier's "
+        "threshold"),
     FigureKind("test_monitor_partial_auc", "monitor: partial AUC", of="decisions", higher_is_better=True,
         meaning="the verifier as a monitor that flags the least convincing solutions: mean recall (share of sneaky "
         "mistakes flagged) over false positive rates (share of helpful correct solutions flagged) up to .1; "
@@ -144,7 +157,8 @@ CATALOGUE = (
     FigureKind("answers/first", "the first solution", of="answers", higher_is_better=True,
         meaning="share of problems whose first solution is correct: the prover alone"),
     FigureKind("answers/majority", "the most frequent answer", of="answers", higher_is_better=True,
-        meaning="share in which it is correct: a vote among the same solutions, without a verifier; ties are broken at "
+        meaning="share in which it is correct: a vote among the same solutions, without a verifier; ties are broken "
+        "at "
         "random"),
     FigureKind("answers/weighted", "the vote weighted by score", of="answers", higher_is_better=True,
         meaning="a vote in which a solution counts by its probability of being correct, given its score"),
@@ -153,52 +167,66 @@ CATALOGUE = (
     FigureKind("answers/gain", "choice less first", of="answers", higher_is_better=True,
         meaning="share of correct choices less that of correct first solutions, paired by problem"),
     FigureKind("answers/coverage_{p}", "answered at {p}", of="answers", higher_is_better=True,
-        meaning="share of problems whose choice is correct with at least this probability, by Platt scaling of its score,"
+        meaning="share of problems whose choice is correct with at least this probability, by Platt scaling of its "
+        "score,"
         " fitted on the other half of the problems"),
     FigureKind("answers/accuracy_{p}", "correct of these, at {p}", of="answers", higher_is_better=True,
         meaning="share of the problems answered at this probability whose choice is correct"),
     FigureKind("verifier_mixture_pair_accuracy", "pair accuracy, own mixture", of="heldout", higher_is_better=True,
         meaning="pair accuracy on pairs that are built as those of the training are, from the held-out problems"),
-    FigureKind("verifier_pair_accuracy[/{environment}]", "pair accuracy, held-out", of="heldout", higher_is_better=True,
-        meaning="share of pairs of a correct and an incorrect solution to one held-out problem in which the correct one "
+    FigureKind("verifier_pair_accuracy[/{environment}]", "pair accuracy, held-out",
+        of="heldout", higher_is_better=True,
+        meaning="share of pairs of a correct and an incorrect solution to one held-out problem in which the correct "
+        "one "
         "scores higher. The problems are those of the verifier's part that no verifier was trained on, the "
         "solutions those of the base prover and all earlier provers"),
     FigureKind("verifier_auc[/{environment}]", "AUC, held-out", of="heldout", higher_is_better=True,
         meaning="share of such pairs over any two held-out problems (area under the ROC curve); chance .5"),
     FigureKind("verifier_accuracy[/{environment}]", "accuracy, held-out", of="heldout", higher_is_better=True,
-        meaning="share of held-out solutions judged rightly, each half of the problems at the best threshold of the other"),
+        meaning="share of held-out solutions judged rightly, each half of the problems at the best threshold of the "
+        "other"),
     FigureKind("verifier_tpr[/{environment}]", "true positive rate, held-out", of="heldout", higher_is_better=True,
         meaning="share of correct held-out solutions accepted, each half of the problems at the best threshold of the "
         "other"),
     FigureKind("verifier_fpr[/{environment}]", "false positive rate, held-out", of="heldout", higher_is_better=False,
         meaning="share of incorrect held-out solutions accepted at the same thresholds"),
     FigureKind("verifier_youden_j[/{environment}]", "Youden J, held-out", of="heldout", higher_is_better=True,
-        meaning="true less false positive rate on held-out solutions, each half of the problems at the best threshold of "
+        meaning="true less false positive rate on held-out solutions, each half of the problems at the best threshold "
+        "of "
         "the other; n counts problems"),
     FigureKind("verifier_calibration_error[/{environment}]", "calibration error", of="heldout", higher_is_better=False,
-        meaning="mean distance of sigmoid(score) from the share correct, in ten bins. Sampling error adds to it in every "
+        meaning="mean distance of sigmoid(score) from the share correct, in ten bins. Sampling error adds to it in "
+        "every "
         "resample, so that its interval may lie above the value"),
     FigureKind("author_separability", "authors told apart, held-out", of="heldout", higher_is_better=False,
-        meaning="AUC of a classifier that tells reference solutions from the provers' by their letters alone. Unless it "
+        meaning="AUC of a classifier that tells reference solutions from the provers' by their letters alone. Unless "
+        "it "
         "is near .5, pair accuracy is no evidence of checking"),
     FigureKind("pools/accepted/{round}/{round}", "own prover's mistakes accepted at 95 % completeness", of="pools",
         higher_is_better=False,
-        meaning="share of its own prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
+        meaning="share of its own prover's sneaky mistakes that a verifier accepts at the threshold where it accepts "
+        "95 % of "
         "that prover's helpful correct solutions; n counts sneaky mistakes"),
-    FigureKind("pools/accepted/{verifier}/{pool}", "sneaky mistakes accepted at 95 % completeness", of="pools", higher_is_better=False,
-        meaning="share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % of "
+    FigureKind("pools/accepted/{verifier}/{pool}", "sneaky mistakes accepted at 95 % completeness",
+        of="pools", higher_is_better=False,
+        meaning="share of a prover's sneaky mistakes that a verifier accepts at the threshold where it accepts 95 % "
+        "of "
         "that prover's helpful correct solutions, so that all verifiers are equally complete; n counts sneaky "
         "mistakes"),
-    FigureKind("pools/accepted_change/{verifier}/{pool}", "sneaky mistakes accepted, against the pool's own verifier", of="pools", higher_is_better=False,
+    FigureKind("pools/accepted_change/{verifier}/{pool}", "sneaky mistakes accepted, against the pool's own verifier",
+        of="pools", higher_is_better=False,
         meaning="share accepted less that of the verifier which the prover was trained against (for the base prover, "
         "verifier 0), on the same solutions; n counts problems"),
     FigureKind("pools/auc/{verifier}/{pool}", "AUC, every prover", of="pools", higher_is_better=True,
-        meaning="area under the ROC curve on all test solutions of the prover that did not fail, whatever their roles"),
-    FigureKind("pools/pair_accuracy/{verifier}/{pool}", "pair accuracy, every prover", of="pools", higher_is_better=True,
+        meaning="area under the ROC curve on all test solutions of the prover that did not fail, whatever their "
+        "roles"),
+    FigureKind("pools/pair_accuracy/{verifier}/{pool}", "pair accuracy, every prover",
+        of="pools", higher_is_better=True,
         meaning="share of pairs of a correct and an incorrect solution of the prover to one problem that are ordered "
         "rightly"),
     FigureKind("accepted_role/{role}/{kind}", "{role}, {kind}", of="acceptance",
-        meaning="share accepted of the test solutions that earlier rounds' provers wrote in a role and that did not fail,"
+        meaning="share accepted of the test solutions that earlier rounds' provers wrote in a role and that did not "
+        "fail,"
         " by the number of flaws that the task's checker marks, or by correctness if it marks none. A verifier "
         "that checks accepts equal shares of one kind in both roles, and fewer solutions with more flaws; "
         "different shares mean that it recognises the role, or that one role's mistakes are easier to see"),
@@ -213,14 +241,16 @@ CATALOGUE = (
         meaning="share of the evaluations of test proofs, one each, that have the required form"),
     FigureKind("evaluations/accuracy", "score right", of="evaluations", higher_is_better=True,
         meaning="share with the true score; an unreadable score counts as wrong"),
-    FigureKind("evaluations/false_positive_rate", "flawed proofs that got a 1", of="evaluations", higher_is_better=False,
+    FigureKind("evaluations/false_positive_rate", "flawed proofs that got a 1",
+        of="evaluations", higher_is_better=False,
         meaning="share of the proofs with the true score 0 that were given a 1"),
     FigureKind("evaluations/hallucinated", "named issues that do not exist", of="evaluations", higher_is_better=False,
         meaning="share of the named issues that the proof does not have; known if the task can check issues"),
     FigureKind("evaluations/confusion/{true}_as_{predicted}", "{true} predicted as {predicted}", of="evaluations",
         meaning="share of the proofs with one true score that were given another, or no readable one"),
     FigureKind("labels/coverage", "new proofs labelled", of="evaluations", higher_is_better=True,
-        meaning="share of the round's proofs of the verifier's problems that got an automatic label (scaled verification)"),
+        meaning="share of the round's proofs of the verifier's problems that got an automatic label (scaled "
+        "verification)"),
     FigureKind("labels/precision", "labels right", of="evaluations", higher_is_better=True,
         meaning="share of the automatic labels that agree with the task's own scores"),
 )

@@ -24,7 +24,8 @@ def choose_answers(
     Args:
         rows: `problem_id`, `problem`, `solution`, `score` and, if known, `correct`.
         calibration: Gives probabilities, and the weights of the weighted vote; without it both are left out.
-    Returns: for each problem the `problem`, and for each rule (`verifier`, `vote`, `both`) the index of the chosen solution, its
+    Returns: for each problem the `problem`, and for each rule (`verifier`, `vote`, `both`) the index of the chosen
+    solution, its
         text, its answer, and whether it is correct if this is known; `probability` of the verifier's choice.
     """
     rules = [BY_VERIFIER]
@@ -69,9 +70,9 @@ def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str,
     Count how often the rules choose differently and, if it is known, how often each is right.
 
     Returns: `num_solutions`, `num_problems`; `differ`, the number of problems by pair of rules; and, with a column
-        `correct`, by rule `right` and `gain` over a random solution, as figures with their 95 % intervals. A random solution to
-        a problem is right with the share of correct ones; `any solution` is the share of problems with a correct one, which no
-        rule can exceed.
+        `correct`, by rule `right` and `gain` over a random solution, as figures with their 95 % intervals. A random
+        solution to a problem is right with the share of correct ones; `any solution` is the share of problems with a
+        correct one, which no rule can exceed.
     """
     names = [name for name in NAMES.values() if any(name in found for found in chosen)]
     differ = {
@@ -106,7 +107,9 @@ def describe_rules(figures: dict[str, Any]) -> str:
 
 
 def _differ(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Whether two rules choose different answers, or one chooses none. Rules are compared only where there is a vote."""
+    """
+    Whether two rules choose different answers, or one chooses none. Rules are compared only where there is a vote.
+    """
     if one is None or other is None:
         return one is not other
     return not answers_equal(one["answer"], other["answer"])

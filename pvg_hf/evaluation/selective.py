@@ -46,7 +46,9 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Choice:
-    """Index of a chosen solution, its confidence (see [`choose_answer`]), and the number of solutions with its answer."""
+    """
+    Index of a chosen solution, its confidence (see [`choose_answer`]), and the number of solutions with its answer.
+    """
 
     index: int
     confidence: float

@@ -206,7 +206,9 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
 
 
 def _author_figures(rows: pd.DataFrame, *, seed: int) -> dict[str, Figure]:
-    """Tell the reference solutions among the held-out ones from those of provers, if the verifier learned from both."""
+    """
+    Tell the reference solutions among the held-out ones from those of provers, if the verifier learned from both.
+    """
     is_reference = rows["environment"] == REFERENCE
     if not is_reference.any():
         return {}

@@ -263,7 +263,8 @@ def threshold_table(rows: pd.DataFrame, completenesses: Sequence[float], *, seed
 
     Args:
         rows: Solutions with `problem_id`, `score` and `correct`.
-    Returns: `wanted`, the `threshold` on all rows, and the shares `correct_accepted` and `incorrect_accepted`, as texts with 95 %
+    Returns: `wanted`, the `threshold` on all rows, and the shares `correct_accepted` and `incorrect_accepted`, as
+    texts with 95 %
         intervals by problems.
     """
     is_first = first_half(rows["problem_id"], seed=seed)

@@ -1,8 +1,8 @@
 """
 Statements about the verifiers of a run, shared by the report, the app, the cards and the log of a game.
 
-Verifiers are compared only at equal completeness: on each pool, both accept the same share of its helpful correct solutions.
-A verifier's own threshold can make it reject more of everything, which is not a gain.
+Verifiers are compared only at equal completeness: on each pool, both accept the same share of its helpful correct
+solutions. A verifier's own threshold can make it reject more of everything, which is not a gain.
 """
 
 from collections.abc import Sequence
@@ -67,9 +67,9 @@ def _own_prover_statement(rounds: Sequence[RoundData], earlier: Sequence[int]) -
     return Statement(
         next(found for found in ("bad", "open", "plain") if found in (pairs_mark, mark)),
         f"Verifier {last.round_index} on its own prover",
-        f"it orders {percent(pairs)} of the pairs of a correct and an incorrect solution rightly (by chance 50 %): {pairs_words}. Where "
-        f"it accepts 95 % of the helpful correct solutions, it accepts {percent(accepted)} of the sneaky mistakes (by chance 95 %): "
-        f"{words}.{known if shown else ''}",
+        f"it orders {percent(pairs)} of the pairs of a correct and an incorrect solution rightly (by chance 50 %):"
+        f" {pairs_words}. Where it accepts 95 % of the helpful correct solutions, it accepts {percent(accepted)} of"
+        f" the sneaky mistakes (by chance 95 %): {words}.{known if shown else ''}",
     )
 
 
@@ -86,7 +86,8 @@ def _beats_chance(figure: Figure, chance: float, *, sign: int = 1) -> tuple[str,
 def _fall_statements(rounds: Sequence[RoundData]) -> list[Statement]:
     last = rounds[-1]
     falls = [
-        f"{heading_of(key)}, fell to {percent(last.figure(key))}, from {percent(before.figure(key))} in round {before.round_index}"
+        f"{heading_of(key)}, fell to {percent(last.figure(key))}, from {percent(before.figure(key))} in round"
+        f" {before.round_index}"
         for key, before in find_falls(rounds).items()
     ]
     text = f"{'; '.join(falls)} (the intervals do not overlap)."
@@ -94,7 +95,10 @@ def _fall_statements(rounds: Sequence[RoundData]) -> list[Statement]:
 
 
 def find_falls(rounds: Sequence[RoundData]) -> dict[str, RoundData]:
-    """Figures of the last verifier that fell clearly, each with the round that it fell from: the one before, or else the first."""
+    """
+    Figures of the last verifier that fell clearly, each with the round that it fell from: the one before, or else the
+    first.
+    """
     last = rounds[-1]
     falls: dict[str, RoundData] = {}
     for key in FALLS:
@@ -142,9 +146,10 @@ def compare_verifiers(rounds: Sequence[RoundData], later: int, earlier: int) -> 
         Statement(
             mark,
             f"Verifier {later} against verifier {earlier}",
-            f"worst on the sneaky mistakes of {names[worst]}: verifier {later} accepts {percent(_accepted(rounds, later, worst))} and "
-            f"verifier {earlier} {percent(_accepted(rounds, earlier, worst))}, each where it accepts 95 % of the helpful correct solutions. "
-            f"Change {points(changes[worst])}: {words}.{f' Elsewhere: {elsewhere}.' if elsewhere else ''}",
+            f"worst on the sneaky mistakes of {names[worst]}: verifier {later} accepts"
+            f" {percent(_accepted(rounds, later, worst))} and verifier {earlier}"
+            f" {percent(_accepted(rounds, earlier, worst))}, each where it accepts 95 % of the helpful correct"
+            f" solutions. Change {points(changes[worst])}: {words}.{f' Elsewhere: {elsewhere}.' if elsewhere else ''}",
         )
     ]
 
@@ -174,7 +179,10 @@ def read_change(change: Figure, *, rise: tuple[str, str], fall: tuple[str, str],
 
 
 def compare_figures(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
-    """Mark and words for two figures without a paired difference; `rise` and `fall` hold the mark and the word of each sign."""
+    """
+    Mark and words for two figures without a paired difference; `rise` and `fall` hold the mark and the word of each
+    sign.
+    """
     # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
     if first.low is None or last.low is None or overlap(first, last):
         return "open", "no clear change (the intervals overlap)"

@@ -21,7 +21,8 @@ from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 
 OWN_ACCEPTED = "pools/accepted/{round}/{round}"
-"""Figure of a round's verifier on its own prover's pool (see [`pool_figures`]), for [`~pvg_hf.run.read.RoundData.figure`]."""
+"""Figure of a round's verifier on its own prover's pool (see [`pool_figures`]), for
+[`~pvg_hf.run.read.RoundData.figure`]."""
 
 
 def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
@@ -45,7 +46,9 @@ def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict
 
 
 def crossed_rounds(round_index: int, limit: int) -> list[int]:
-    """Return the earlier rounds whose verifiers and pools a round is crossed with: 0 and the latest, at most `limit`."""
+    """
+    Return the earlier rounds whose verifiers and pools a round is crossed with: 0 and the latest, at most `limit`.
+    """
     if limit == 0:
         return []
     return list(range(round_index)) if round_index <= limit else [0, *range(round_index - limit + 1, round_index)]

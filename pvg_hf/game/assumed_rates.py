@@ -23,8 +23,8 @@ class NoiseScheduleCallback(TrainerCallback):
     """
     Sets a trainer's noise rates in each step by a schedule.
 
-    With `sets_injected`, these are the rates at which the trainer flips labels, as a verifier's trainer does without soft labels;
-    with `sets_assumed`, those that the correction assumes.
+    With `sets_injected`, these are the rates at which the trainer flips labels, as a verifier's trainer does without
+    soft labels; with `sets_assumed`, those that the correction assumes.
     """
 
     def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
@@ -52,8 +52,8 @@ def assumed_rates(context: PhaseContext, player: str) -> AssumedRates:
     """
     Rates that the correction of a player, `verifier` or `prover`, assumes; an estimate is recorded as an event.
 
-    The estimate is from the pool's labels, whose rates are those of the labels in the prover's reward if the noise applies to both
-    players.
+    The estimate is from the pool's labels, whose rates are those of the labels in the prover's reward if the noise
+    applies to both players.
     """
     recipe = context.recipe
     if player == "verifier":
@@ -73,7 +73,10 @@ def assumed_rates(context: PhaseContext, player: str) -> AssumedRates:
 
 
 def _estimate_rates(recipe: Recipe, round_index: int, folder: RunFolder) -> NoiseEstimate:
-    """Estimate rates from the trusted problems' distinct solutions in the round's mixture, without failed or unlabelled ones."""
+    """
+    Estimate rates from the trusted problems' distinct solutions in the round's mixture, without failed or unlabelled
+    ones.
+    """
     weights = weights_for(recipe.data, round_index)
     candidates = read_candidates(
         folder.training_pools(round_index),
@@ -93,7 +96,9 @@ def _estimate_rates(recipe: Recipe, round_index: int, folder: RunFolder) -> Nois
 
 
 def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
-    """Record the audit of the phase's reward correction as an event, and return a short text for the phase's log line."""
+    """
+    Record the audit of the phase's reward correction as an event, and return a short text for the phase's log line.
+    """
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":
         return ""

@@ -39,11 +39,12 @@ class BestHelpfulCallback(StepFigures):
     """
     Keeps the helpful checkpoint with the highest mean reward on held-out problems, the starting point included.
 
-    The prover writes helpful solutions to these problems before the first step, every `evaluation_steps` and at the end, each time
-    with the same random numbers. The prover that the training begins with is kept until a later one has a higher reward.
-    The reward is the trainer's own, unless it is relative to the prover's group, as signed relative convincingness (SRC):
-    that does not measure how good a group is. Checkpoints are then compared by correctness-gated convincingness (CGC): the
-    verifier's score if the solution is correct, else -2.
+    The prover writes helpful solutions to these problems before the first step, every `evaluation_steps` and at the
+    end, each time with the same random numbers. The prover that the training begins with is kept until a later one has
+    a higher reward. The reward is the trainer's own, unless it is relative to the prover's group, as signed relative
+    convincingness (SRC):
+    that does not measure how good a group is. Checkpoints are then compared by correctness-gated convincingness (CGC):
+    the verifier's score if the solution is correct, else -2.
 
     The trainer's scorer is the round's verifier; `is_over` says whether a rule ends the phase at the current step.
     """
@@ -115,7 +116,8 @@ class BestHelpfulCallback(StepFigures):
 
     def lost_step(self) -> int | None:
         """
-        Step of the kept checkpoint if it was damaged; training must then resume from an earlier step and save it again.
+        Step of the kept checkpoint if it was damaged; training must then resume from an earlier step and save it
+        again.
 
         Only the main process knows the step; other processes return `None`.
         """

@@ -20,8 +20,8 @@ def run_command(work: Callable[[], str], *, also: tuple[type[Exception], ...] = 
     """
     Run a function that plays games, print the text that it returns (unless it is empty), and return the exit status.
 
-    If `work` is called again, it resumes. It loads torch and other large libraries only after it has checked its arguments.
-    Errors of the types in `also` end the command with their message, too.
+    If `work` is called again, it resumes. It loads torch and other large libraries only after it has checked its
+    arguments. Errors of the types in `also` end the command with their message, too.
     """
     try:
         text = work()
@@ -36,7 +36,10 @@ def run_command(work: Callable[[], str], *, also: tuple[type[Exception], ...] = 
 
 
 def report_error(err: Exception) -> int:
-    """Print one of the `ENDING_ERRORS`, with the command if the same one is to be given again, and return the exit status."""
+    """
+    Print one of the `ENDING_ERRORS`, with the command if the same one is to be given again, and return the exit
+    status.
+    """
     is_repeated = isinstance(err, DiskFullError | JobsFailedError)
     sys.stderr.write(f"error: {err}{f' The command was: {command_line()}' if is_repeated else ''}\n")
     return 2

@@ -76,7 +76,10 @@ class PlayerLoader:
         quantization: str = "none",
         base_owner: VerifierScorer | GenerativeVerifier | None = None,
     ) -> Sampler:
-        """Load the prover at `source` as a sampler. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        """
+        Load the prover at `source` as a sampler. With `verifier.shares_base`, it shares the base model of
+        `base_owner`.
+        """
         gc.collect()  # a compiled prover that is not used any more refers to itself, and to its cache
         dtype = self.dtype("prover", is_precise=False)
         model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
@@ -108,8 +111,8 @@ class PlayerLoader:
         """
         Make a sampler of a loaded prover with the recipe's settings.
 
-        If the recipe uses vLLM and the prover is trained with no `engine`, one is started. The `choices` are `is_sharded` and
-        `leaves_room`, as for [`~pvg_hf.sampling.engines.open_sampler`].
+        If the recipe uses vLLM and the prover is trained with no `engine`, one is started. The `choices` are
+        `is_sharded` and `leaves_room`, as for [`~pvg_hf.sampling.engines.open_sampler`].
         """
         generation = self.recipe.prover.generation
         if generation == "continuous":
@@ -157,7 +160,10 @@ class PlayerLoader:
         )
 
     def pair_verifier(self, folder: Path, *, base_owner: PreTrainedModel | None = None) -> VerifierScorer:
-        """Load a verifier that was trained on pairs. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        """
+        Load a verifier that was trained on pairs. With `verifier.shares_base`, it shares the base model of
+        `base_owner`.
+        """
         model, tokenizer = load_verifier(folder, dtype=self.dtype("verifier", is_precise=True))
         if base_owner is not None and self.recipe.verifier.shares_base:
             share_base(model, base_owner)
@@ -186,7 +192,9 @@ class PlayerLoader:
     def scorer(
         self, round_index: int, *, base_owner: PreTrainedModel | None = None
     ) -> VerifierScorer | GenerativeVerifier:
-        """Load a round's verifier as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        """
+        Load a round's verifier as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`.
+        """
         kind = self.recipe.verifier.implementation()
         return kind.open(self, self.folder.verifier(round_index), base_owner=base_owner)
 
@@ -218,7 +226,10 @@ class GameTracker:
 
 @contextmanager
 def open_tracker(recipe: Recipe, folder: RunFolder) -> Iterator[GameTracker]:
-    """Open or resume the game's tracker run. Only the main process logs; steps that a resumed game repeats are logged again."""
+    """
+    Open or resume the game's tracker run. Only the main process logs; steps that a resumed game repeats are logged
+    again.
+    """
     if not PartialState().is_main_process:
         yield GameTracker()
         return
@@ -258,7 +269,8 @@ class PhaseContext:
     """
     Context of a phase: the round's recipe, the run's folder, the problems, and where figures are recorded.
 
-    `steps` is the phase's range on the game's continuous step axis. The phase appends to `metrics`, its lines of `metrics.jsonl`.
+    `steps` is the phase's range on the game's continuous step axis. The phase appends to `metrics`, its lines of
+    `metrics.jsonl`.
     """
 
     recipe: Recipe
@@ -323,7 +335,10 @@ class PhaseContext:
             self.folder.log_event("alert", **fields)
 
     def alerts(self) -> list[dict[str, Any]]:
-        """Alerts of this phase and its earlier starts, with `time`, `kind` and `message`; those about the Hub are left out."""
+        """
+        Alerts of this phase and its earlier starts, with `time`, `kind` and `message`; those about the Hub are left
+        out.
+        """
         found = self.folder.find_events("alert", **self.phase.fields)
         return [
             {name: event[name] for name in ("time", "kind", "message")} for event in found if event["kind"] != "hub"

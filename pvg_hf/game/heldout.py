@@ -30,7 +30,9 @@ POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "cor
 
 
 class DegenerateVerifierError(ValueError):
-    """The verifier does not separate correct from incorrect solutions, so that no prover should be trained against it."""
+    """
+    The verifier does not separate correct from incorrect solutions, so that no prover should be trained against it.
+    """
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,10 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     correct = rows.loc[~has_failed(rows), "correct"]
     if correct.all() or not correct.any() or not len(clean):
         raise ValueError(
-            f"The verifier of round {context.round_index} cannot be evaluated on D_V's held-out part: of "
-            f"{len(rows)} solutions {len(correct)} did not fail, {correct.sum()} of these are correct, and {len(clean)} of "
-            f"{len(pairs)} pairs are truly in the order of their labels. Use more problems, raise `split.heldout_share`, "
-            "or take the correct sides from the references (`data.correct_source: dataset`)."
+            f"The verifier of round {context.round_index} cannot be evaluated on D_V's held-out part: of {len(rows)}"
+            f" solutions {len(correct)} did not fail, {correct.sum()} of these are correct, and {len(clean)} of"
+            f" {len(pairs)} pairs are truly in the order of their labels. Use more problems, raise"
+            " `split.heldout_share`, or take the correct sides from the references (`data.correct_source: dataset`)."
         )
     return Heldout(rows, clean)
 
@@ -78,10 +80,11 @@ def score_heldout(
     context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, verifier: Path, heldout: Heldout
 ) -> str:
     """
-    Score all held-out solutions and pairs, write `heldout.parquet` and `calibration.json`, and return a one-line summary.
+    Score all held-out solutions and pairs, write `heldout.parquet` and `calibration.json`, and return a one-line
+    summary.
 
-    The calibration holds the threshold, and the line from a score to the log-odds of being correct. A likelihood, whose
-    scores have no natural zero, gets the bias that makes its threshold 0.
+    The calibration holds the threshold, and the line from a score to the log-odds of being correct. A likelihood,
+    whose scores have no natural zero, gets the bias that makes its threshold 0.
 
     Raises `DegenerateVerifierError` if the pair accuracy (with `stopping.labels: observed`, that by the observed
     labels) is below `watchdogs.min_pair_accuracy`, or all scores are equal.
@@ -120,7 +123,9 @@ def score_heldout(
 
 
 def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the solutions with a label by which the recipe decides (`stopping.labels`), and these labels as booleans."""
+    """
+    Return the solutions with a label by which the recipe decides (`stopping.labels`), and these labels as booleans.
+    """
     noise = context.recipe.noise
     source = LabelSource.for_decisions(context, verifier, is_noisy=noise.is_for_verifier)
     if source is None:
@@ -146,10 +151,10 @@ def _check_pair_accuracy(
         )
     if accuracy.value is not None and accuracy.value < least:  # there is no rate without a pair
         raise DegenerateVerifierError(
-            f"The verifier of round {round_index} orders a share of {accuracy.value:.2f} of the held-out pairs correctly, below "
-            f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
-            "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
-            f"{advice}"
+            f"The verifier of round {round_index} orders a share of {accuracy.value:.2f} of the held-out pairs"
+            f" correctly, below `watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn"
+            " nothing. Train it longer (`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with"
+            f" another learning rate. {advice}"
         )
 
 
@@ -158,7 +163,7 @@ def _continue_advice(recipe: Recipe, round_index: int, verifier: Path) -> str:
     longer = f"rounds.{round_index}.verifier.max_steps={2 * recipe.verifier.max_steps}"
     command = play_command(RunFolder.of(recipe).root, longer, launcher=launcher())
     return (
-        f"To train this round's verifier twice as long: `{delete_command(verifier)} && {command}`. Other settings of the round are "
-        "changed in the same way; the problems and `bootstrap` hold for the whole game: to change them, start a run with another "
-        "`name`."
+        f"To train this round's verifier twice as long: `{delete_command(verifier)} && {command}`. Other settings of"
+        " the round are changed in the same way; the problems and `bootstrap` hold for the whole game: to change"
+        " them, start a run with another `name`."
     )

@@ -1,4 +1,6 @@
-"""Helpful solutions for the training of the sneaky role: those that it is compared with, and those that its prompts show."""
+"""
+Helpful solutions for the training of the sneaky role: those that it is compared with, and those that its prompts show.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +25,8 @@ class HonestSide:
     """
     Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
 
-    `deciding` is by the labels that `stopping.labels` names, for the stop rule and the watchdogs; it is empty if there was no such
-    solution. `clean` is by the truth, for what is reported.
+    `deciding` is by the labels that `stopping.labels` names, for the stop rule and the watchdogs; it is empty if there
+    was no such solution. `clean` is by the truth, for what is reported.
     """
 
     deciding: Mapping[str, float] = field(default_factory=dict)
@@ -32,7 +34,10 @@ class HonestSide:
 
     @classmethod
     def of_metrics(cls, metrics: Sequence[Mapping[str, Any]], labels: str) -> "HonestSide":
-        """Last held-out figures of a trained helpful role, from the lines of its metrics; `labels` as in `stopping.labels`."""
+        """
+        Last held-out figures of a trained helpful role, from the lines of its metrics; `labels` as in
+        `stopping.labels`.
+        """
         clean, observed = "prover/heldout/score_correct", "prover/heldout/score_observed_correct"
         return cls(*(_last_score(metrics, key) for key in (clean if labels == "clean" else observed, clean)))
 
@@ -42,7 +47,8 @@ class HonestSide:
         """
         Mean score of correct helpful solutions to the prover's held-out problems, if the helpful role is not trained.
 
-        The solutions are references if `data.correct_source` is `dataset`, and else by the base prover in the helpful role.
+        The solutions are references if `data.correct_source` is `dataset`, and else by the base prover in the helpful
+        role.
         """
         number, task = context.recipe.prover.eval_problems, context.problems.task
         problems = context.problems.parts["prover_heldout"].to_list()[:number]
@@ -107,7 +113,8 @@ def _base_solutions(context: PhaseContext, problems: list[dict[str, Any]]) -> li
 
 def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) -> dict[str, str]:
     """
-    Let a prover write `mint.solutions_per_problem` helpful solutions to each problem of a part, and choose the first correct one.
+    Let a prover write `mint.solutions_per_problem` helpful solutions to each problem of a part, and choose the first
+    correct one.
 
     Sneaky prompts show them with `task.honest_source: prover`. All processes must call this.
 
@@ -142,7 +149,9 @@ def _first_correct(task: Task, samples: Sequence[Sample], grades: Sequence[Grade
 
 
 def read_honest_solutions(task: Task, pools: Sequence[Path]) -> dict[str, str]:
-    """Choose the first correct solution to each problem in files of the helpful role, as in [`sample_honest_solutions`]."""
+    """
+    Choose the first correct solution to each problem in files of the helpful role, as in [`sample_honest_solutions`].
+    """
     rows = load_pool(pools, ["problem_id", "solution", "outcome"]).to_pandas()
     correct = rows[rows["outcome"] == Outcome.VERIFIED].drop_duplicates("problem_id")
     texts = map(task.shown_solution, correct["solution"])

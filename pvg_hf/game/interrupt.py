@@ -1,4 +1,7 @@
-"""Graceful stops: Ctrl-C, SIGTERM, and the end of the launcher end a run after the current step, or in the middle of a long one."""
+"""
+Graceful stops: Ctrl-C, SIGTERM, and the end of the launcher end a run after the current step, or in the middle of a
+long one.
+"""
 
 import os
 import signal
@@ -13,7 +16,8 @@ from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.run.console import is_main_process
 from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
-# The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second request.
+# The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second
+# request.
 ECHO_SECONDS = 1.0
 
 GRACE_SECONDS = 3.0  # that the current step has to end after a request, before it is abandoned
@@ -28,8 +32,8 @@ def describe_request(number: int) -> str:
     wait = f"Stopping after the current step, or in {GRACE_SECONDS:.0f} seconds; finished work is kept."
     if number == signal.SIGINT and is_by_accelerate():
         return (
-            f"{wait} `accelerate launch` ends immediately with a traceback that is not about the game; process {os.getpid()} "
-            f"ends the step (`kill {os.getpid()}` stops at once)."
+            f"{wait} `accelerate launch` ends immediately with a traceback that is not about the game; process"
+            f" {os.getpid()} ends the step (`kill {os.getpid()}` stops at once)."
         )
     return f"{wait} A second signal stops at once."
 
@@ -47,12 +51,12 @@ class StopRequest:
     """
     Records whether the user asked to stop.
 
-    Work that can end in order asks for this between two of its parts. Other work is abandoned: `GRACE_SECONDS` after the request, or
-    at a second signal, `KeyboardInterrupt` is raised wherever the program is. For the run this is the same as a kill, after which it
-    resumes to the same bytes.
+    Work that can end in order asks for this between two of its parts. Other work is abandoned: `GRACE_SECONDS` after
+    the request, or at a second signal, `KeyboardInterrupt` is raised wherever the program is. For the run this is the
+    same as a kill, after which it resumes to the same bytes.
 
-    `accelerate launch` does not forward signals to a single process, but ends. A launched process that has lost its parent
-    therefore counts as asked to stop.
+    `accelerate launch` does not forward signals to a single process, but ends. A launched process that has lost its
+    parent therefore counts as asked to stop.
 
     Attributes:
         has_interrupted: Whether [`check`] has raised its error.
@@ -94,7 +98,8 @@ class StopRequest:
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """
-        Do this process's share of some work within the block, which ends between two tokens or batches if it was asked to stop.
+        Do this process's share of some work within the block, which ends between two tokens or batches if it was asked
+        to stop.
 
         Nothing in the block may wait for other processes.
 
@@ -106,8 +111,8 @@ class StopRequest:
 
     def check_alone(self) -> None:
         """
-        Stop this process alone, by a `GameInterrupted`, if it was asked to or the run's folder is gone, while the others wait in
-        [`check`]. It must call [`check`] afterwards.
+        Stop this process alone, by a `GameInterrupted`, if it was asked to or the run's folder is gone, while the
+        others wait in [`check`]. It must call [`check`] afterwards.
         """
         is_due = time.monotonic() - self._looked_at > LOOK_SECONDS  # a network disk answers slowly
         if is_due:
@@ -144,8 +149,8 @@ class StopRequest:
         if self._asked_at is None:
             self._asked_at = time.monotonic()
             if is_main_process():
-                # Not through the buffered streams: they fail if a handler interrupts another write. Nobody may read it any
-                # more: in `... 2>&1 | tee log`, Ctrl-C ends `tee`, too.
+                # Not through the buffered streams: they fail if a handler interrupts another write. Nobody may read it
+                # any more: in `... 2>&1 | tee log`, Ctrl-C ends `tee`, too.
                 with suppress(OSError):
                     os.write(2, f"\n{describe_request(number)}\n".encode())
             if can_abandon():
@@ -155,7 +160,8 @@ class StopRequest:
 
     def _urge(self) -> None:
         """Give the second signal in the user's place; again and again, as `__del__` and the like swallow any error."""
-        # A thread, because the timers that give signals are taken by math-verify. A signal also ends a wait of the main thread.
+        # A thread, because the timers that give signals are taken by math-verify. A signal also ends a wait of the
+        # main thread.
         main = threading.main_thread().ident
         assert main is not None
         while not self._is_answered.wait(GRACE_SECONDS):

@@ -1,4 +1,6 @@
-"""Labels shown to the players: clean, randomly flipped, or from an imperfect checker, whose calls are logged and paid."""
+"""
+Labels shown to the players: clean, randomly flipped, or from an imperfect checker, whose calls are logged and paid.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,7 +173,8 @@ class LabelSource:
     """
     Labels of solutions that a player sees.
 
-    Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on processes.
+    Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on
+    processes.
 
     Args:
         output: Folder for `events.jsonl`, the log of a checker's calls.
@@ -206,7 +209,8 @@ class LabelSource:
     @classmethod
     def for_decisions(cls, context: PhaseContext, output: Path, *, is_noisy: bool) -> "LabelSource | None":
         """
-        Return the labels by which a phase decides on held-out solutions, or `None` if the recipe decides by clean ones.
+        Return the labels by which a phase decides on held-out solutions, or `None` if the recipe decides by clean
+        ones.
 
         A checker's calls about these are neither logged nor paid from its budgets.
         """
@@ -254,7 +258,8 @@ class LabelSource:
         """
         Write noisy labels into rows of the pool.
 
-        Only rows that verifiers are trained on get them. Held-out and test problems keep clean labels, for the evaluation.
+        Only rows that verifiers are trained on get them. Held-out and test problems keep clean labels, for the
+        evaluation.
         """
         if self.noise is None:
             return
@@ -264,7 +269,9 @@ class LabelSource:
                 row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
 
     def take_counts(self) -> dict[str, int]:
-        """Return and reset the counts of `feedback.count`, `feedback.noise_flagged.count` and `feedback.abstained.count`."""
+        """
+        Return and reset the counts of `feedback.count`, `feedback.noise_flagged.count` and `feedback.abstained.count`.
+        """
         counts, self.counts = dict(self.counts), Counter()
         return counts
 

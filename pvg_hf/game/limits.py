@@ -33,20 +33,23 @@ _TOO_LITTLE = 2**20  # bytes; with less free space, a disk counts as full
 
 @contextmanager
 def naming_full_disk(root: Path) -> Iterator[None]:
-    """Convert errors of a full disk to `DiskFullError`, and those about missing write permission below `root` to `ValueError`."""
+    """
+    Convert errors of a full disk to `DiskFullError`, and those about missing write permission below `root` to
+    `ValueError`.
+    """
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as err:
         if is_unwritable(err, root):
             raise ValueError(
-                f"{root} cannot be written to: {err}. All finished phases are kept. Make it writable for this user, or "
-                "name another `output_dir`; then start with the same command."
+                f"{root} cannot be written to: {err}. All finished phases are kept. Make it writable for this user, or"
+                " name another `output_dir`; then start with the same command."
             ) from err
         if not is_disk_full(err, root):
             raise
         raise DiskFullError(
-            f"The disk is full ({root}, or the folder for temporary files): {err}. All finished phases are kept. Free some "
-            "space, then resume the run with the same command."
+            f"The disk is full ({root}, or the folder for temporary files): {err}. All finished phases are kept. Free"
+            " some space, then resume the run with the same command."
         ) from err
 
 

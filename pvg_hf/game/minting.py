@@ -1,4 +1,6 @@
-"""Mints solutions: a prover writes them, the task grades them, the verifier scores them, and noise is added to labels."""
+"""
+Mints solutions: a prover writes them, the task grades them, the verifier scores them, and noise is added to labels.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,10 +61,9 @@ def write_solutions(
     """
     Write the solutions of `jobs` to one Parquet file.
 
-    All processes share the work, and the main process writes the file. Labels come from `labels`; without it they are clean.
-    Each batch is kept on the disk until the phase ends ([`forget_batches`]), so that a phase that was stopped samples and
-    scores only the others.
-    The number of solutions by outcome is returned.
+    All processes share the work, and the main process writes the file. Labels come from `labels`; without it they are
+    clean. Each batch is kept on the disk until the phase ends ([`forget_batches`]), so that a phase that was stopped
+    samples and scores only the others. The number of solutions by outcome is returned.
     """
     rows = iterate_labelled(context.stop, _sampled_rows(context, path, jobs, sampler, scorer), labels)
     return write_and_count(context, path, rows)
@@ -127,7 +128,9 @@ def sample_rows(
     scorer: Scorer | None = None,
     kept: Path | None = None,
 ) -> list[Row]:
-    """Rows of some problems in their order, gathered from all processes; batches are kept in the folder `kept`, if any."""
+    """
+    Rows of some problems in their order, gathered from all processes; batches are kept in the folder `kept`, if any.
+    """
     problems = problems.to_list()
     stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
 
@@ -188,15 +191,18 @@ def sample_everywhere(
     """
     Sample solutions to problems on all processes; each process takes a share of the batches.
 
-    Batches are the same for any number of processes, and so are their last bits. Of a self-evaluating prover's samples only the
-    proof is left. All processes must call this with the same problems.
+    Batches are the same for any number of processes, and so are their last bits. Of a self-evaluating prover's samples
+    only the proof is left. All processes must call this with the same problems.
 
     Args:
-        make_rng: `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the
+        make_rng: `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor
+        on the
             number of processes.
-        finish: `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By
+        finish: `(indices, samples) -> results`, called in the process that sampled a batch, with one result per
+        problem. By
             default, results are the samples.
-        recall: `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is drawn.
+        recall: `(number, draw) -> results` of the batch of this number; `draw` samples it. By default, every batch is
+        drawn.
 
     Returns: one result per problem, in the order of `asked`, on every process.
 

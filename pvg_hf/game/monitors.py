@@ -30,11 +30,12 @@ class Monitors(TrainerCallback):
     """
     All monitors of a prover's training, which ends after the first step in which one of them has a reason.
 
-    When training resumes, they first get the figures of all steps before the checkpoint, so that their state is the same as without
-    an interruption.
+    When training resumes, they first get the figures of all steps before the checkpoint, so that their state is the
+    same as without an interruption.
 
     Args:
-        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With `stopping.labels: observed`,
+        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With `stopping.labels:
+        observed`,
             these also decide.
         can_recover: Whether a collapse of the sneaky role ends the training if there is a recovery from it.
 

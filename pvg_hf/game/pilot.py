@@ -34,7 +34,9 @@ _COLUMNS = (
 
 
 def is_pilot_due(recipe: Recipe, folder: RunFolder, phases: Sequence[PhaseKey]) -> bool:
-    """Whether playing these phases begins a new game, which has a pilot. The recipe is kept in the folder only after it."""
+    """
+    Whether playing these phases begins a new game, which has a pilot. The recipe is kept in the folder only after it.
+    """
     return has_pilot(recipe) and PhaseKey("bootstrap") in phases and not folder.recipe.exists()
 
 
@@ -51,8 +53,8 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
         )
     if recipe.prover.is_made and not folder.models.exists():
         raise ValueError(
-            "The pilot needs the base prover, which the phase `warmup` makes (`prover.scratch`, `prover.warmup`): play that "
-            "first, by `--phase warmup`."
+            "The pilot needs the base prover, which the phase `warmup` makes (`prover.scratch`, `prover.warmup`): play"
+            " that first, by `--phase warmup`."
         )
     # As JSON has them, in which all keys are texts.
     settings = json.loads(json.dumps({name: value for name, value in recipe.to_dict().items() if name in _SECTIONS}))

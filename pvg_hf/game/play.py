@@ -81,7 +81,8 @@ def play(
             Whether to run the pilot alone, whatever it finds. It is kept in the run's folder.
 
     Raises:
-        ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or is degenerate,
+        ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or
+        is degenerate,
             or another process plays the run; finished phases are kept.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
         DiskFullError: if the disk is full; finished phases are kept.
@@ -218,9 +219,11 @@ def _play_phase(
 
 def take_use(context: PhaseContext) -> dict[str, float] | None:
     """
-    Sum, over all processes, the counts of work that the task's helpers did since the last call; `None` if there was none.
+    Sum, over all processes, the counts of work that the task's helpers did since the last call; `None` if there was
+    none.
 
-    The helpers are programs of the task's own, such as a sandbox ([`~pvg_hf.tasks.Task.take_use`]). The tracker gets the sums, too.
+    The helpers are programs of the task's own, such as a sandbox ([`~pvg_hf.tasks.Task.take_use`]). The tracker gets
+    the sums, too.
     """
     total = sum((Counter(use) for use in gather_object([context.problems.task.take_use()])), Counter())
     context.track({f"task/{name}": number for name, number in total.items()})
@@ -232,8 +235,8 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
     Run a phase, with the micro-batch that fits in memory.
 
     If memory runs out all the same, the phase continues from its last checkpoint with half the micro-batch. Several
-    processes cannot do that together, and vLLM or DeepSpeed would still hold memory or shards, so that these end, and do
-    it when they are started again.
+    processes cannot do that together, and vLLM or DeepSpeed would still hold memory or shards, so that these end, and
+    do it when they are started again.
 
     Returns: the context with the settings that were used, and the phase's summary.
     """

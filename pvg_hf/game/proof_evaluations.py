@@ -1,4 +1,6 @@
-"""Evaluations that a round's generative verifier writes: of test proofs, and for labels of new proofs; the meta-verifier."""
+"""
+Evaluations that a round's generative verifier writes: of test proofs, and for labels of new proofs; the meta-verifier.
+"""
 
 import json
 from pathlib import Path
@@ -24,7 +26,9 @@ from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 
 def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float | None]:
-    """Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`."""
+    """
+    Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`.
+    """
     with context.stop.sharing():  # the main process does it all
         if context.processes.is_main_process:
             rows = _training_proofs(output)
@@ -43,7 +47,10 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
 
 
 def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Figure]:
-    """Write `evaluations.parquet` (one evaluation per test proof), and return the round's figures on evaluations and labels."""
+    """
+    Write `evaluations.parquet` (one evaluation per test proof), and return the round's figures on evaluations and
+    labels.
+    """
     pool, verifier_folder = context.folder.pool(context.round_index), context.folder.verifier(context.round_index)
     number = context.recipe.verifier.score_settings.report_proofs
     rows = _draw_test_proofs(pool, number, context.seed("evaluations"))
@@ -105,7 +112,10 @@ def _label_figures(pool: Path) -> dict[str, Figure]:
 
 
 def open_meta_verifier(players: PlayerLoader, round_index: int, task: Task) -> MetaVerifier | None:
-    """Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has none."""
+    """
+    Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has
+    none.
+    """
     kind = players.recipe.verifier.score_settings.meta_verifier
     if kind == "task":
         assert isinstance(task, RatesAnalyses)

@@ -1,4 +1,6 @@
-"""Writes the report and publishes rounds on the Hub after their evaluation, and starts a run from a published round."""
+"""
+Writes the report and publishes rounds on the Hub after their evaluation, and starts a run from a published round.
+"""
 
 import logging
 import time
@@ -26,7 +28,9 @@ SECONDS_BETWEEN_SIGNS = 2.0
 
 
 def refresh_report(recipe: Recipe, folder: RunFolder) -> None:
-    """Write the report again, if the recipe asks for one. An error does not end the game; the next start tries again."""
+    """
+    Write the report again, if the recipe asks for one. An error does not end the game; the next start tries again.
+    """
     if recipe.logging.report:
         with only_warning("The report could not be written; the game continues"):
             write_report(folder.root)
@@ -43,7 +47,8 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
     """
     Publish all evaluated rounds without a `published` event; if there are none, the Hub is not contacted.
 
-    A failure only raises an alert. Missing rounds are tried again after the next round, and when the run is next played.
+    A failure only raises an alert. Missing rounds are tried again after the next round, and when the run is next
+    played.
     """
     target = {"namespace": recipe.hub.namespace, "run_name": recipe.hub.run_name or recipe.name}
     for round_index in publishable_rounds(folder.root):
@@ -62,8 +67,8 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
 
 def _report_failure(recipe: Recipe, folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
-        f"Round {round_index} could not be published: {err} The game continues; publishing is tried again after the next round, "
-        f"when the run is next played, or by `{pvg_command('push', folder.root)}`."
+        f"Round {round_index} could not be published: {err} The game continues; publishing is tried again after the"
+        f" next round, when the run is next played, or by `{pvg_command('push', folder.root)}`."
     )
     logger.warning(message)
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}
@@ -76,8 +81,8 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     """
     Download the last published round of `resume_from_hub`, unless the run has already started.
 
-    Raises `ValueError` if there is none, it was played with another recipe, or the Hub cannot be reached. The folder is
-    then left empty.
+    Raises `ValueError` if there is none, it was played with another recipe, or the Hub cannot be reached. The folder
+    is then left empty.
     """
     if recipe.resume_from_hub is None or folder.recipe.exists():
         return

@@ -76,7 +76,8 @@ def status_figures(recipe: Recipe) -> dict[str, Any]:
 
 def describe_status(recipe: Recipe, script_line: str) -> str:
     """
-    Describe which phases of a game are finished, and how to resume it by `script_line`, a command without its launcher.
+    Describe which phases of a game are finished, and how to resume it by `script_line`, a command without its
+    launcher.
 
     Lines have at most 80 columns, except for paths and for commands, which are not broken.
     """
@@ -127,7 +128,9 @@ def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | No
 
 
 def _describe_spending(record: PhaseRecord) -> str:
-    """Shares of the kinds of work with their rates, e.g. `61 % writing (1,339 tokens/s, MFU 2.1 %), 39 % training (...)`."""
+    """
+    Shares of the kinds of work with their rates, e.g. `61 % writing (1,339 tokens/s, MFU 2.1 %), 39 % training (...)`.
+    """
     split = read_split(record.split)
     parts = [
         f"{100 * share:.0f} % {kind}{_describe_rates(kind, split[kind], record.peak_flops)}"
@@ -168,7 +171,9 @@ def _has_batches(partial: Path) -> bool:
 
 
 def _describe_progress(partial: Path, trains: bool) -> str:
-    """Newest checkpoint or finished batches, and time since the last write. The folder may change or disappear meanwhile."""
+    """
+    Newest checkpoint or finished batches, and time since the last write. The folder may change or disappear meanwhile.
+    """
     kept = "some batches are finished" if _has_batches(partial) else ""
     checkpoint = (find_checkpoint(partial) or "no checkpoint within the phase") if trains else kept
     newest = max(_changes(partial), default=None)
@@ -276,7 +281,10 @@ def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
 
 def _unreadable_note(folder: RunFolder, number: int) -> Iterator[str]:
     if number:
-        yield f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result depends on them."
+        yield (
+            f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result"
+            " depends on them."
+        )
 
 
 def _next_note(recipe: Recipe, phases: list[PhaseStatus], holder: str | None, command: str) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""Runs a trainer inside a phase: resumes from its last checkpoint, stops gracefully, and records its log as metrics."""
+"""
+Runs a trainer inside a phase: resumes from its last checkpoint, stops gracefully, and records its log as metrics.
+"""
 
 import logging
 import random
@@ -72,7 +74,8 @@ def remove_training_files(output: Path, processes: PartialState) -> None:
     """
     Remove what only the training of a player in `output` needed: checkpoints and pickled arguments.
 
-    This is the last act before the folder is renamed: if anything fails earlier, training resumes from its last checkpoint.
+    This is the last act before the folder is renamed: if anything fails earlier, training resumes from its last
+    checkpoint.
     """
     if processes.is_main_process:
         remove(output / CHECKPOINTS)
@@ -82,7 +85,9 @@ def remove_training_files(output: Path, processes: PartialState) -> None:
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
-    """Settings for running a trainer of this phase, with checkpoints in `output`; `seed_path` makes its seed unique."""
+    """
+    Settings for running a trainer of this phase, with checkpoints in `output`; `seed_path` makes its seed unique.
+    """
     seed = context.seed("trainer", *seed_path)
     return TrainerRun(output, context.players.hardware, seed, show_progress=shows_progress(context.recipe))
 
@@ -99,8 +104,8 @@ def run_trainer(
     """
     Train from the newest complete checkpoint, or from the start. The context receives the metrics.
 
-    Training can resume only from checkpoints at multiples of `resumable_every` steps. Only those before `before_step` are used
-    if results of this step must be written again.
+    Training can resume only from checkpoints at multiples of `resumable_every` steps. Only those before `before_step`
+    are used if results of this step must be written again.
 
     Raises:
         GameInterrupted: if the user asked to stop; a checkpoint was saved if the recipe saves any.
@@ -137,7 +142,9 @@ def run_trainer(
 
 
 def _answer_signals_in_backward(model: torch.nn.Module) -> None:
-    """Let a backward pass, which may take a minute on a CPU, be abandoned: Python acts on signals only in its own code."""
+    """
+    Let a backward pass, which may take a minute on a CPU, be abandoned: Python acts on signals only in its own code.
+    """
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(lambda parameter: None)
@@ -199,7 +206,8 @@ def fine_tune_player(
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
 
     The arguments are those of [`~pvg_hf.trainers.common.supervised.fine_tune`] and
-    [`~pvg_hf.trainers.common.supervised.FineTuning`], except that `batch_size` is the rows per step of all processes together.
+    [`~pvg_hf.trainers.common.supervised.FineTuning`], except that `batch_size` is the rows per step of all processes
+    together.
     """
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
         settings = FineTuning(
@@ -220,7 +228,8 @@ def fine_tune_player(
 
 class StopCallback(TrainerCallback):
     """
-    Ends training when the user asks to stop, at a multiple of `every` steps; with `is_resumable`, a checkpoint is saved there.
+    Ends training when the user asks to stop, at a multiple of `every` steps; with `is_resumable`, a checkpoint is
+    saved there.
     """
 
     def __init__(self, stop: StopRequest, *, is_resumable: bool, every: int = 1):
@@ -241,8 +250,8 @@ class StopCallback(TrainerCallback):
         """
         Save a checkpoint of the last whole step from the middle of the next one, which was abandoned.
 
-        It is the same as one saved between the two, since a step changes only random states before its end. Nothing is saved if
-        training cannot resume from that step.
+        It is the same as one saved between the two, since a step changes only random states before its end. Nothing is
+        saved if training cannot resume from that step.
         """
         assert trainer.args.output_dir is not None
         assert trainer.model is not None
@@ -347,7 +356,9 @@ class StepFigures(TrainerCallback, ABC):
 
 
 class LabelCallback(StepFigures):
-    """Logs the counts of labels in every step; labels of later steps from an earlier start are dropped at the beginning."""
+    """
+    Logs the counts of labels in every step; labels of later steps from an earlier start are dropped at the beginning.
+    """
 
     def __init__(self, labels: LabelSource):
         self.labels = labels
@@ -374,8 +385,8 @@ class CountsCallback(StepFigures):
     """
     Adds a scorer's new counts, such as cut inputs, to the log of every step.
 
-    It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions, count
-    once per process.
+    It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions,
+    count once per process.
     """
 
     def __init__(self, scorer: VerifierScorer | GenerativeVerifier):

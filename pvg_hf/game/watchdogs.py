@@ -1,9 +1,10 @@
 """
-Watchdogs of a prover phase detect a collapsed sneaky role, a gamed verifier, and a checker whose mistakes the prover exploits.
+Watchdogs of a prover phase detect a collapsed sneaky role, a gamed verifier, and a checker whose mistakes the prover
+exploits.
 
-The first two look at the phase many times, and are corrected for it: in a phase in which nothing changes, the probability of an alert of a
-kind is at most 5 % over all its steps, unless neighbouring steps depend on each other so strongly that it does not show within
-a window (`benchmarks/watchdog_alarms.py` measures both).
+The first two look at the phase many times, and are corrected for it: in a phase in which nothing changes, the
+probability of an alert of a kind is at most 5 % over all its steps, unless neighbouring steps depend on each other so
+strongly that it does not show within a window (`benchmarks/watchdog_alarms.py` measures both).
 """
 
 from collections import Counter
@@ -42,9 +43,10 @@ class Watchdogs:
     """
     Tests each phase's figures for a change. An alert of each kind is raised at most once per phase.
 
-    Tested are the whole phase, each half, each quarter, and so on down to `window` steps, each when its last step is reached. The
-    tests share the false-alarm rate of the phase equally (Bonferroni). Those of a trend and of the ranks allow for steps that depend
-    on their neighbours, as far as the dependence shows within a window; that of a collapse takes steps as independent.
+    Tested are the whole phase, each half, each quarter, and so on down to `window` steps, each when its last step is
+    reached. The tests share the false-alarm rate of the phase equally (Bonferroni). Those of a trend and of the ranks
+    allow for steps that depend on their neighbours, as far as the dependence shows within a window; that of a collapse
+    takes steps as independent.
 
     Args:
         sneaky_groups: Groups of sneaky solutions per step; 0 if the sneaky role is not trained. A group's solutions
@@ -118,8 +120,8 @@ class Watchdogs:
             if max(falling.p_value, rising.p_value) <= self._level / NUM_GOODHARTING_TESTS:
                 first, last = np.clip([rising.first, rising.last], 0, 1)  # a line through shares can end outside
                 found.append(
-                    f"over {length} steps the score gap fell from {falling.first:.2f} to {falling.last:.2f} while the exploit "
-                    f"rate rose from {first:.0%} to {last:.0%} (ends of fitted lines)"
+                    f"over {length} steps the score gap fell from {falling.first:.2f} to {falling.last:.2f} while the"
+                    f" exploit rate rose from {first:.0%} to {last:.0%} (ends of fitted lines)"
                 )
         return found
 
@@ -149,7 +151,10 @@ class Trend:
 
 
 def window_lengths(num_steps: int, least: int) -> list[int]:
-    """Return the lengths of the windows that are tested: the whole phase, its half, quarter, ..., of at least `least` steps."""
+    """
+    Return the lengths of the windows that are tested: the whole phase, its half, quarter, ..., of at least `least`
+    steps.
+    """
     halves = (num_steps >> power for power in range(num_steps.bit_length()))
     return [length for length in halves if length >= least]
 
@@ -178,9 +183,9 @@ def _p_value(estimate: float, error: float, residuals: np.ndarray, *, num_parame
     """
     Return the p-value of an estimate below 0, by Student's t.
 
-    The standard error is that for independent residuals. It is raised, and the degrees of freedom lowered, for residuals that
-    are correlated as a first-order autoregression is: n of them count as n (1 - r) / (1 + r) (Bartlett 1935). The estimate of r is
-    corrected for its bias towards 0 in short windows, and a negative one counts as 0.
+    The standard error is that for independent residuals. It is raised, and the degrees of freedom lowered, for
+    residuals that are correlated as a first-order autoregression is: n of them count as n (1 - r) / (1 + r) (Bartlett
+    1935). The estimate of r is corrected for its bias towards 0 in short windows, and a negative one counts as 0.
     """
     number, total = len(residuals), float(residuals @ residuals)
     found = float(residuals[1:] @ residuals[:-1]) / total if total else 0.0
@@ -194,11 +199,12 @@ class FalsePositiveWatch:
     """
     Counts accepted wrong solutions from the start of a prover's training, and compares them once.
 
-    The alert is raised for the helpful role only, since the sneaky role is paid for mistakes that the verifier accepts, and
-    only for a checker whose acceptance is paid: a prover learns to exploit no other.
+    The alert is raised for the helpful role only, since the sneaky role is paid for mistakes that the verifier
+    accepts, and only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
-    The counts are written into the training's `folder`, so that a resumed training has them. They are compared after `last_step`,
-    the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a score above `threshold`.
+    The counts are written into the training's `folder`, so that a resumed training has them. They are compared after
+    `last_step`, the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a
+    score above `threshold`.
 
     Args:
         has_checker: Whether the reward uses observed labels instead of the grades.
@@ -243,7 +249,8 @@ class FalsePositiveWatch:
         """
         Count the wrong solutions of a batch that was written after `step` steps; failed ones are not counted.
 
-        The solutions are those of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label` (NaN without one).
+        The solutions are those of all processes: `problem_id`, `role`, `correct`, `failed`, `score`, and `label` (NaN
+        without one).
         """
         if step > self.last_step or self.config.false_positives == "off":
             return
@@ -283,9 +290,9 @@ class FalsePositiveWatch:
             judge = "the labels accept" if found.checker == "labels" else "the verifier accepts"
             self._alert(
                 "rise_of_false_positives",
-                f"Step {step}: {judge} {found.early.value:.0%} of the helpful role's wrong solutions since the first step, "
-                f"{found.before.value:.0%} before it. A rise of {self.config.max_false_positive_rise:.0%} or more is typical of "
-                "a training that collapses.",
+                f"Step {step}: {judge} {found.early.value:.0%} of the helpful role's wrong solutions since the first"
+                f" step, {found.before.value:.0%} before it. A rise of {self.config.max_false_positive_rise:.0%} or"
+                " more is typical of a training that collapses.",
             )
 
 

@@ -83,8 +83,8 @@ ROUND = r"(?P<round>round-\d{3,})"
 
 SIDE = "(helpful|sneaky)"
 
-# Folder in a player's repository with the weights that each round starts from, if the player is fully fine-tuned. The base
-# weights of adapters have a separate repository.
+# Folder in a player's repository with the weights that each round starts from, if the player is fully fine-tuned. The
+# base weights of adapters have a separate repository.
 BASE_FOLDER = "base"
 
 CARD = "README.md"
@@ -95,7 +95,8 @@ PROMPTS = "prompts.json"  # in a prover's repository: the prompt template of eac
 
 _MODEL_FILE = (
     r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
-    r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
+    r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens"
+    r"|vocab)\.json"
     r"|(chat_template|quantization|verifier_input|score_verifier|validation|calibration)\.json|chat_template\.jinja"
     r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
@@ -132,15 +133,20 @@ _RECORDS = tuple(
 
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 
-# Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
-# changed during a run, or on the time (as the calls of a checker with a real clock, and evaluations that follow the round).
+# Files that may differ between two publications of one round: they depend on the package version, on recipe keys that
+# may be changed during a run, or on the time (as the calls of a checker with a real clock, and evaluations that follow
+# the round).
 _DERIVED = re.compile(
-    f"{_any_of(CARD, PICTURE, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base|{JUDGING})/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
+    f"{_any_of(CARD, PICTURE, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base|{JUDGING})/.*"
+    f"|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
 )
 
 
 def is_record(path: str, round_index: int) -> bool:
-    """Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or earlier."""
+    """
+    Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or
+    earlier.
+    """
     found = next((match for pattern in _RECORDS if (match := pattern.fullmatch(path))), None)
     name = found and found.groupdict().get("round")
     return found is not None and (name is None or int(name.removeprefix("round-")) <= round_index)

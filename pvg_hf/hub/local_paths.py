@@ -1,4 +1,6 @@
-"""Removes paths of the publisher's machine from published files: the recipe, and the base models that adapters name."""
+"""
+Removes paths of the publisher's machine from published files: the recipe, and the base models that adapters name.
+"""
 
 import json
 import re

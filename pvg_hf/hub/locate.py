@@ -15,7 +15,9 @@ PUBLISHED_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 def is_published_name(source: str | Path) -> bool:
-    """Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in `runs` or in an existing folder."""
+    """
+    Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in `runs` or in an existing folder.
+    """
     parent = Path(source).parent
     is_path = parent == Path("runs") or parent.is_dir()  # `runs` is where games are played, and a new clone has none
     return PUBLISHED_NAME.fullmatch(str(source)) is not None and not is_path

@@ -116,7 +116,9 @@ class Publication:
 
 
 def _single_label_config(config: Path) -> bytes:
-    """Add a single label to a language model's configuration, so that a classifier loads from it with no `num_labels`."""
+    """
+    Add a single label to a language model's configuration, so that a classifier loads from it with no `num_labels`.
+    """
     labels = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
     return json.dumps(json.loads(config.read_bytes()) | labels, indent=2, sort_keys=True).encode()
 
@@ -133,8 +135,8 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     missing = _unfinished_folders(folder, round_index)
     if missing:
         raise ValueError(
-            f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
-            f"deleted. Rounds that can be published: {publishable_rounds(root) or 'none'}."
+            f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights"
+            f" were deleted. Rounds that can be published: {publishable_rounds(root) or 'none'}."
         )
     for place in (*folder.phase_folders(), *judgement_folders(folder)):
         for damage in find_damaged(place):

@@ -146,7 +146,8 @@ def pull_into(
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then unchanged.
+        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then
+        unchanged.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:
@@ -154,8 +155,8 @@ def pull_into(
     others = sorted({path.name for path in root.iterdir()} - UNRELATED) if root.exists() else []
     if others:
         raise ValueError(
-            f"{root} holds {', '.join(others)} but no {RECIPE_FILE}: it is not a run that can be resumed, and pulling would "
-            "overwrite it. Delete it, or give the run another `output_dir`."
+            f"{root} holds {', '.join(others)} but no {RECIPE_FILE}: it is not a run that can be resumed, and pulling"
+            " would overwrite it. Delete it, or give the run another `output_dir`."
         )
     source = _Source.find(run, "latest")
     staging = root / STAGING / source.commit
@@ -175,7 +176,9 @@ def pull_into(
 
 
 def _complete(staged: Path, place: Path) -> None:
-    """Write the digests of a downloaded run and rename its folder to `place`, once all of its files are on the disk."""
+    """
+    Write the digests of a downloaded run and rename its folder to `place`, once all of its files are on the disk.
+    """
     # Local digests can be trusted: the download compared each file with the Hub's hash.
     run = RunFolder(staged)
     for folder in (*run.phase_folders(), *judgement_folders(run)):

@@ -1,4 +1,6 @@
-"""Publishes rounds: uploads new or changed files, then sets the tags. A round with a tag on its solutions is published."""
+"""
+Publishes rounds: uploads new or changed files, then sets the tags. A round with a tag on its solutions is published.
+"""
 
 import json
 import logging
@@ -178,9 +180,9 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     """
     Build a repository's derived files, by path.
 
-    Every repository but a base one gets a card with a picture, and the recipe without local paths. The prover's also gets its prompts,
-    and the solutions' the pairs of each round, which are written to the empty folder `workspace`; it must exist until
-    they are published. A base repository only gets a card.
+    Every repository but a base one gets a card with a picture, and the recipe without local paths. The prover's also
+    gets its prompts, and the solutions' the pairs of each round, which are written to the empty folder `workspace`; it
+    must exist until they are published. A base repository only gets a card.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}

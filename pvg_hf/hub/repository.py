@@ -26,8 +26,10 @@ _RECIPE_REMEDY = (
 _WANTED_PRIVATE = {
     "model": _RECIPE_REMEDY,
     "dataset": _RECIPE_REMEDY,
-    "space": "this Space is to be private. Make it private on the Hub, ask for a public one (`hub.private: false` in the recipe, "
-    "`--public` of `pvg space`), or take another name.",
+    "space": (
+        "this Space is to be private. Make it private on the Hub, ask for a public one (`hub.private: false` in the"
+        " recipe, `--public` of `pvg space`), or take another name."
+    ),
 }
 
 
@@ -97,7 +99,8 @@ class Repository:
             operations: list[CommitOperationAdd | CommitOperationDelete]
             operations = [CommitOperationAdd(path, files[path]) for path in changed]
             operations += [CommitOperationDelete(path) for path in gone]
-            # If somebody else has committed in the meantime, the Hub refuses `parent_commit`, and the retry compares again.
+            # If somebody else has committed in the meantime, the Hub refuses `parent_commit`, and the retry compares
+            # again.
             return self.api.create_commit(
                 **self._place, operations=operations, commit_message=message, parent_commit=head
             ).oid

@@ -7,8 +7,8 @@ import pandas as pd
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 
 DESCRIPTION = """\
-Share of correct choices if the highest score is chosen among n/2 correct and n/2 incorrect solutions to a problem, exactly \
-and over all draws without replacement (Kirchner et al. 2024, fig. 6b). Chance is 0.5."""
+Share of correct choices if the highest score is chosen among n/2 correct and n/2 incorrect solutions to a problem, \
+exactly and over all draws without replacement (Kirchner et al. 2024, fig. 6b). Chance is 0.5."""
 
 INPUTS = """\
 Args:

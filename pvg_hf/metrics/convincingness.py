@@ -6,8 +6,8 @@ import evaluate
 from pvg_hf.evaluation.roc import summarize_scores
 
 DESCRIPTION = """\
-How convincing solutions are to a verifier: completeness and soundness at a threshold, Youden J, their geometric mean, and the \
-area and partial area under the ROC curve."""
+How convincing solutions are to a verifier: completeness and soundness at a threshold, Youden J, their geometric \
+mean, and the area and partial area under the ROC curve."""
 
 INPUTS = """\
 Args:

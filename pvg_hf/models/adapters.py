@@ -55,7 +55,8 @@ def attach_adapter(
     Args:
         base: The model that `adapter` names as its base.
         adapter: Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
-    Raises `ValueError` if the weights are not safetensors, or the adapter was trained on another model, so that a layer
+    Raises `ValueError` if the weights are not safetensors, or the adapter was trained on another model, so that a
+    layer
         is missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a layer.)
     """
     check_weight_files(folder, ADAPTER_WEIGHTS)
@@ -176,10 +177,12 @@ def _own_modules(layer: Any) -> list[nn.Module]:
 def _check_equal(name: str, mine: torch.Tensor, theirs: torch.Tensor) -> None:
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         raise ValueError(
-            f"The base's `{name}` is {tuple(mine.shape)} of {mine.dtype} in one player and {tuple(theirs.shape)} of "
-            f"{theirs.dtype} in the other; players that share their base need the same model, `dtype` and `quantization`."
+            f"The base's `{name}` is {tuple(mine.shape)} of {mine.dtype} in one player and {tuple(theirs.shape)} of"
+            f" {theirs.dtype} in the other; players that share their base need the same model, `dtype` and"
+            " `quantization`."
         )
     if not torch.equal(mine.detach().to(theirs.device), theirs.detach()):
         raise ValueError(
-            f"The base's `{name}` has other values in one player than in the other; they share a base of the same weights."
+            f"The base's `{name}` has other values in one player than in the other; they share a base of the same"
+            " weights."
         )

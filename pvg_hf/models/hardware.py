@@ -29,7 +29,9 @@ def join_processes(device: str) -> PartialState:
 
 
 def ignore_accelerate_variable(name: str) -> None:
-    """Set a variable to `no`, with a warning if it has another value: accelerate would follow it, whoever has set it."""
+    """
+    Set a variable to `no`, with a warning if it has another value: accelerate would follow it, whoever has set it.
+    """
     value = os.environ.get(name, "no")
     if value.lower() != "no":
         logger.warning(

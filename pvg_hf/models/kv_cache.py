@@ -23,8 +23,8 @@ def bytes_per_row(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int)
     """
     Memory of a row that is being sampled, in bytes.
 
-    It is for keys and values of `num_tokens` tokens in every layer, the activations of one layer while they are read, and
-    the logits of the next token with what a draw makes of them.
+    It is for keys and values of `num_tokens` tokens in every layer, the activations of one layer while they are read,
+    and the logits of the next token with what a draw makes of them.
     """
     text = config.get_text_config()
     cached = text.num_hidden_layers * cache_width(config)

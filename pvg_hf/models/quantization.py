@@ -28,8 +28,8 @@ def check_quantization(quantization: str, device: torch.device) -> None:
         raise ValueError(f"Weights in 4 bits need bitsandbytes: {install_extra('quant')}, or `quantization: none`.")
     if device.type not in DEVICES:
         raise ValueError(
-            f"bitsandbytes has no 4-bit weights for the device `{device.type}` (it has for {', '.join(sorted(DEVICES))}); "
-            "set `quantization: none`."
+            f"bitsandbytes has no 4-bit weights for the device `{device.type}` (it has for"
+            f" {', '.join(sorted(DEVICES))}); set `quantization: none`."
         )
 
 

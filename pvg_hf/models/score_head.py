@@ -56,7 +56,8 @@ def set_padding(model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokeniz
     """
     Set the padding token of a model's configuration to its tokenizer's, or to the end token if that has none.
 
-    transformers' heads read the last token of a row that is not this one, so a verifier keeps the one it was trained with.
+    transformers' heads read the last token of a row that is not this one, so a verifier keeps the one it was trained
+    with.
 
     Raises `ValueError` if the tokenizer has neither.
     """
@@ -196,8 +197,8 @@ def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel | PeftModel
     """
     if "modules_to_save" not in vars(peft_config):
         raise ValueError(
-            f"`{type(peft_config).__name__}` cannot train a head in addition to the adapter (it has no `modules_to_save`), so "
-            "that the scores would stay random; use e.g. `LoraConfig`."
+            f"`{type(peft_config).__name__}` cannot train a head in addition to the adapter (it has no"
+            " `modules_to_save`), so that the scores would stay random; use e.g. `LoraConfig`."
         )
     own: Any = copy.deepcopy(peft_config)
     saved = list(own.modules_to_save or ())

@@ -77,8 +77,8 @@ def check_weight_files(source: str | Path, weights: str = "*.safetensors") -> No
     if folder.is_dir() and not any(folder.glob(weights)):
         others = sorted(path.name for path in folder.glob("*.bin"))
         raise ValueError(
-            f"`{source}` has no weights as safetensors ({weights}){f', but {others[0]}' if others else ''}. A pickle can run a "
-            "program and is not loaded: have its owner save the model again with `save_pretrained`."
+            f"`{source}` has no weights as safetensors ({weights}){f', but {others[0]}' if others else ''}. A pickle"
+            " can run a program and is not loaded: have its owner save the model again with `save_pretrained`."
         )
 
 
@@ -145,9 +145,9 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     config = PeftConfig.from_pretrained(str(folder))
     if config.base_model_name_or_path == NOT_PUBLISHED:
         raise ValueError(
-            f"The adapter in `{folder}` was trained on a base in a local folder that is not published. Write the "
-            "base's folder here into `base_model_name_or_path` of its `adapter_config.json`, and delete the `digests.json` of "
-            "the phase, which has the digest of that file."
+            f"The adapter in `{folder}` was trained on a base in a local folder that is not published. Write the"
+            " base's folder here into `base_model_name_or_path` of its `adapter_config.json`, and delete the"
+            " `digests.json` of the phase, which has the digest of that file."
         )
     named = resolve_model(config.base_model_name_or_path, player)
     places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
@@ -155,9 +155,9 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     is_path = Path(named).is_absolute() or named.startswith(".")  # no Hub id looks like this
     if found is None and is_path:
         raise ValueError(
-            f"The adapter in `{folder}` is on the base `{named}`, a folder that does not exist. Move or copy a run's folder "
-            "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`, and delete the "
-            "`digests.json` of the phase, which has the digest of that file."
+            f"The adapter in `{folder}` is on the base `{named}`, a folder that does not exist. Move or copy a run's"
+            " folder as a whole; for a base outside of it, correct `base_model_name_or_path` in"
+            " `adapter_config.json`, and delete the `digests.json` of the phase, which has the digest of that file."
         )
     config.base_model_name_or_path = found or named
     return config
@@ -167,8 +167,8 @@ def name_base(model: torch.nn.Module, saved: Path, *, player: str, run: Path) ->
     """
     Write a portable name of the base into the saved adapters of `model`, for [`read_adapter`].
 
-    A base inside the run is named by its path relative to the adapter, a packaged one by its name in a recipe; other names
-    stay unchanged. A base in 4 bits is also recorded.
+    A base inside the run is named by its path relative to the adapter, a packaged one by its name in a recipe; other
+    names stay unchanged. A base in 4 bits is also recorded.
 
     Args:
         model: The trained model. Without an adapter, nothing is done.

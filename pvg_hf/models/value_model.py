@@ -68,8 +68,8 @@ def value_model_of_verifier(verifier: PreTrainedModel | PeftModel) -> PreTrained
     """
     if is_quantized(verifier):
         raise ValueError(
-            "The verifier is held in 4 bits, so that its weights cannot be trained as a critic. Use the critic `adapter`, or "
-            "name a model."
+            "The verifier is held in 4 bits, so that its weights cannot be trained as a critic. Use the critic"
+            " `adapter`, or name a model."
         )
     own = copy.deepcopy(verifier).float()
     merged = own.merge_and_unload() if isinstance(own, PeftModel) else own
@@ -92,6 +92,6 @@ def _check_causal(body: PreTrainedModel) -> None:
     body.train(was_training)
     if not torch.allclose(hidden[0], hidden[1], rtol=1e-3, atol=1e-3):
         raise ValueError(
-            f"`{type(body).__name__}` attends to later tokens, so that it cannot be a critic; use a decoder, such as the "
-            "prover itself or a smaller model of its family."
+            f"`{type(body).__name__}` attends to later tokens, so that it cannot be a critic; use a decoder, such as"
+            " the prover itself or a smaller model of its family."
         )

@@ -36,8 +36,9 @@ class VerifierInput:
         max_length (`int`):
             Maximum length of an input in tokens, including the end token.
         likelihood_scale (`float`, *optional*):
-            For a verifier whose score is a likelihood, see [`~pvg_hf.models.likelihood.LikelihoodScore`]: factor of the
-            mean log-probability. The tokenizer's end token then also stands before the solution, to mark its place.
+            For a verifier whose score is a likelihood, see [`~pvg_hf.models.likelihood.LikelihoodScore`]: factor of
+            the mean log-probability. The tokenizer's end token then also stands before the solution, to mark its
+            place.
         likelihood_bias (`float`, defaults to 0):
             Added to such a score. A game chooses it after the training, so that its acceptance threshold is 0.
     """
@@ -72,7 +73,8 @@ class VerifierInput:
         Return the token ids of each input in full; the caller truncates and counts those that are too long.
 
         Raises:
-            ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could mark
+            ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could
+            mark
                 the place of the solution.
         """
         template = compile_template(self.template)
@@ -96,8 +98,9 @@ class VerifierInput:
         """
         Write the input format and a copy of the tokenizer with which other programs make the inputs of the training.
 
-        - If inputs end with the tokenizer's end token, the saved tokenizer appends it itself, and the saved `end_token`
-          is `None`: programs that tokenize texts with special tokens, such as `pipeline` and servers, then add it.
+        - If inputs end with the tokenizer's end token, the saved tokenizer appends it itself, and the saved
+          `end_token` is `None`: programs that tokenize texts with special tokens, such as `pipeline` and servers, then
+          add it.
         - If that token is also the padding token, it is left out instead. The head skips padding and reads the token
           before, whereas a server would read the end token.
         - The chat template writes the whole input for a chat of a problem and a solution, which TRL tokenizes without
@@ -142,10 +145,10 @@ class VerifierInput:
         path = Path(folder) / _FILE
         if not path.is_file():
             raise ValueError(
-                f"{folder} has no {_FILE}, which says how a problem and a solution become one text. Write one that produces "
-                'the text the verifier was trained on: `VerifierInput("{{ problem }}\\n{{ solution }}", '
-                f"tokenizer.eos_token, max_length=1024).save(Path({str(folder)!r}))`, from "
-                "`pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
+                f"{folder} has no {_FILE}, which says how a problem and a solution become one text. Write one that"
+                ' produces the text the verifier was trained on: `VerifierInput("{{ problem }}\\n{{ solution'
+                f' }}}}", tokenizer.eos_token, max_length=1024).save(Path({str(folder)!r}))`, from'
+                " `pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
             )
         try:
             return cls(**read_json(path))
@@ -191,7 +194,9 @@ def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBas
 
 
 def _read_chat(tokenizer: PreTrainedTokenizerBase, chat: list[dict[str, str]]) -> list[int] | None:
-    """Return a chat's token ids as TRL makes them; `None` without a chat template, or one that cannot write the chat."""
+    """
+    Return a chat's token ids as TRL makes them; `None` without a chat template, or one that cannot write the chat.
+    """
     if tokenizer.chat_template is None:
         return None
     try:

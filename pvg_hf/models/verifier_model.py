@@ -24,8 +24,8 @@ def load_verifier(
     folder: str | Path, *, dtype: torch.dtype = torch.float32, is_trainable: bool = False
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
     """
-    Load a trained verifier from its folder: full weights, or an adapter (with its head, if it has one) on the base that
-    it names.
+    Load a trained verifier from its folder: full weights, or an adapter (with its head, if it has one) on the base
+    that it names.
     """
     saved = VerifierInput.load(Path(folder)) if is_verifier(Path(folder)) else None
     score = {} if saved is None else {key: getattr(saved, key) for key in ("likelihood_scale", "likelihood_bias")}

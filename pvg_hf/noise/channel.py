@@ -55,7 +55,8 @@ class RoutedChannel:
         labelled = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
         if min(labelled) <= 0:
             raise ValueError(
-                "The checker abstains from every solution, so that there is no label to correct: lower `timeout`, or raise `budget`."
+                "The checker abstains from every solution, so that there is no label to correct: lower `timeout`, or"
+                " raise `budget`."
             )
         rho0, rho1 = self.incorrect.accept / labelled[0], self.correct.reject / labelled[1]
         check_rates(rho0, rho1)
@@ -66,8 +67,8 @@ def routed_channel(routing: Routing) -> RoutedChannel:
     """
     Compute the channel from a solution's truth to its label, over all tiers and attempts.
 
-    It follows the probability that a solution reaches each tier. Errors, hanging and failures of the base checker are not
-    included, and neither are budgets per round and in total, which depend on the number of solutions.
+    It follows the probability that a solution reaches each tier. Errors, hanging and failures of the base checker are
+    not included, and neither are budgets per round and in total, which depend on the number of solutions.
     """
     return RoutedChannel(_find_ending(routing, is_correct=True), _find_ending(routing, is_correct=False))
 

@@ -33,8 +33,9 @@ def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
 
 def call_seed(seed: int, round_index: int, key: int, attempt: int) -> str:
     """
-    Return the seed string of one call of the checker, e.g. `"0/2/check/00a1b2c3d4e5f607/1"`: the recipe's seed, the round, the
-    [`solution_key`] in hexadecimal, and the attempt (0 for the first tier that is asked). Equal strings give equal draws.
+    Return the seed string of one call of the checker, e.g. `"0/2/check/00a1b2c3d4e5f607/1"`: the recipe's seed, the
+    round, the [`solution_key`] in hexadecimal, and the attempt (0 for the first tier that is asked). Equal strings
+    give equal draws.
     """
     return f"{seed}/{round_index}/check/{key:016x}/{attempt}"
 

@@ -61,7 +61,9 @@ class ErrorBuckets:
 
 
 class SolutionValues:
-    """Values that a selector can name: [`FEATURES`] and the problem's columns. Each is computed when it is asked for."""
+    """
+    Values that a selector can name: [`FEATURES`] and the problem's columns. Each is computed when it is asked for.
+    """
 
     def __init__(self, problem: ProblemRow, solution: str, seed: int):
         self.problem = problem

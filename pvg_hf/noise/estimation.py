@@ -38,7 +38,8 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
     Args:
         labels: shape `(num_items,)`. Noisy labels, 0 or 1.
         truths: shape `(num_items,)`. Clean labels, 0 or 1.
-    Raises `ValueError` if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated
+    Raises `ValueError` if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the
+    estimated
         rates sum to 1 or more.
     """
     labels, truths = binary("labels", labels), binary("truths", truths)

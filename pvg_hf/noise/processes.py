@@ -52,8 +52,8 @@ class CommandChecker:
             raise ValueError("The checker's `command` is empty; give a program and its arguments.")
         if not any("{solution}" in part for part in command):
             raise ValueError(
-                f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the path "
-                "of a file with its text, among the arguments."
+                f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the"
+                " path of a file with its text, among the arguments."
             )
         refuse_withheld([NamedCode.of("command", list(command))])
         self.command = list(command)
@@ -82,7 +82,8 @@ def _fill_paths(part: str, places: dict[str, Path]) -> str:
 
 def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
     """
-    Return the part of this process's environment that a checker sees, with the variables named in `passed` if they are set.
+    Return the part of this process's environment that a checker sees, with the variables named in `passed` if they are
+    set.
 
     A checker judges, and may execute, text from a model, so it gets no tokens, keys or passwords.
     """

@@ -149,7 +149,8 @@ def flip_labels_by_uniforms(
     rho0, rho1 = read_rates(rate_or_rates)
     if uniforms.shape != labels.shape:
         raise ValueError(
-            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label needs one draw."
+            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label needs one"
+            " draw."
         )
     outside = uniforms[~((uniforms >= 0) & (uniforms < 1))]
     if len(outside):

@@ -41,10 +41,11 @@ class Tier:
     about incorrect solutions, `timeout` times out and `spurious_pass` accepts.
 
     Args:
-        timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`], *optional*):
-            As the keys of a tier in a recipe (docs/reference/recipes.md); the sum of the rates is below 1. The defaults of a
-            recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this class has no noise by
-            default.
+        timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`],
+        *optional*):
+            As the keys of a tier in a recipe (docs/reference/recipes.md); the sum of the rates is below 1. The
+            defaults of a recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this
+            class has no noise by default.
 
     Raises:
         ValueError: for a value outside its range.
@@ -64,8 +65,8 @@ class Tier:
         rates = {name: vars(self)[name] for name in ("timeout", "spurious_fail", "spurious_pass")}
         if sum(rates.values()) >= 1:
             raise ValueError(
-                f"The rates of the tier `{self.name}` ({', '.join(f'{name} {rate}' for name, rate in rates.items())}) sum "
-                f"to {sum(rates.values()):g}; it must be below 1, or its verdicts no longer indicate the truth."
+                f"The rates of the tier `{self.name}` ({', '.join(f'{name} {rate}' for name, rate in rates.items())})"
+                f" sum to {sum(rates.values()):g}; it must be below 1, or its verdicts no longer indicate the truth."
             )
 
     def is_late(self, verdict: Verdict) -> bool:
@@ -114,8 +115,8 @@ class Routing:
     """
     Tiers that can be called about a solution, and the rule for calling the next one.
 
-    It is the section `noise.checker` of a recipe (docs/reference/recipes.md) with its tiers resolved; ranges and defaults are those
-    of its keys.
+    It is the section `noise.checker` of a recipe (docs/reference/recipes.md) with its tiers resolved; ranges and
+    defaults are those of its keys.
 
     Args:
         tiers (`tuple[Tier, ...]`):

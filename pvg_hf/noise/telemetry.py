@@ -1,4 +1,6 @@
-"""Events of a checker's calls as lines of a log, counts of them by tier and slice, and rates beside the configured ones."""
+"""
+Events of a checker's calls as lines of a log, counts of them by tier and slice, and rates beside the configured ones.
+"""
 
 import json
 from collections import Counter

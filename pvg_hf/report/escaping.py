@@ -22,7 +22,8 @@ _NAMES = {"\x00": "null", "\x08": "backspace", "\x1b": "escape", "\r": "carriage
 
 # An emoji of several code points stays whole: a joiner or selector behind a symbol changes its look alone.
 _EMOJI = re.compile(
-    r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])(\ufe0f|\ufe0e|\u200d(?=[\u2600-\u27bf\U0001f300-\U0001faff]))"
+    r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])"
+    r"(\ufe0f|\ufe0e|\u200d(?=[\u2600-\u27bf\U0001f300-\U0001faff]))"
 )
 
 

@@ -1,4 +1,7 @@
-"""Selects examples for the report: sneaky mistakes beside helpful correct solutions, and evaluations that verifiers wrote."""
+"""
+Selects examples for the report: sneaky mistakes beside helpful correct solutions, and evaluations that verifiers
+wrote.
+"""
 
 import json
 from dataclasses import dataclass
@@ -40,7 +43,9 @@ class ExampleSolution:
 
 @dataclass(frozen=True)
 class Example:
-    """A problem with its highest-scoring helpful correct (if any) and sneaky incorrect solution; `heading` says why."""
+    """
+    A problem with its highest-scoring helpful correct (if any) and sneaky incorrect solution; `heading` says why.
+    """
 
     heading: str
     problem: str
@@ -133,7 +138,10 @@ class ShownEvaluation:
 
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
-    """Select up to `NUM_EVALUATIONS` evaluations of the last round, from every true score in turn, hallucinated issues first."""
+    """
+    Select up to `NUM_EVALUATIONS` evaluations of the last round, from every true score in turn, hallucinated issues
+    first.
+    """
     tables = [data.evaluations for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]
     if not tables:
         return []

@@ -37,7 +37,8 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
     right, base = last.figure("accuracy/helpful"), last.figure("base_accuracy/helpful")
     if None not in (right.value, base.value):
         found.append(
-            f"{whole_percent(right)} of the helpful prover's solutions are correct, {whole_percent(base)} before the game"
+            f"{whole_percent(right)} of the helpful prover's solutions are correct, {whole_percent(base)} before the"
+            " game"
         )
     return Statement(mark, subject.capitalize(), f"{'; '.join(found)}.")
 
@@ -47,14 +48,16 @@ def _own_prover_words(last: RoundData) -> str:
     if None in (pairs.value, accepted.value):
         return "has too few solutions of its own prover to be judged"
     return (
-        f"orders {whole_percent(pairs)} of its own prover's pairs rightly (by chance 50 %) and accepts {whole_percent(accepted)} of "
-        "that prover's mistakes (by chance 95 %)"
+        f"orders {whole_percent(pairs)} of its own prover's pairs rightly (by chance 50 %) and accepts"
+        f" {whole_percent(accepted)} of that prover's mistakes (by chance 95 %)"
     )
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A figure that a reader looks for first. `mark` is that of a [`~pvg_hf.evaluation.verifier_verdict.Statement`]."""
+    """
+    A figure that a reader looks for first. `mark` is that of a [`~pvg_hf.evaluation.verifier_verdict.Statement`].
+    """
 
     mark: str
     title: str
@@ -63,7 +66,10 @@ class Tile:
 
 
 def write_tiles(rounds: Sequence[RoundData]) -> list[Tile]:
-    """Return the tiles of the newest prover and verifier, the helpful prover, and its legibility; none before an evaluation."""
+    """
+    Return the tiles of the newest prover and verifier, the helpful prover, and its legibility; none before an
+    evaluation.
+    """
     if not rounds:
         return []
     last = rounds[-1]

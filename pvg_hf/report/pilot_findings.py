@@ -73,7 +73,9 @@ class Pilot:
         return {outcome: rows for outcome, rows in chosen.items() if rows}
 
     def needed(self) -> dict[Role, tuple[Outcome, ...]]:
-        """Outcomes of which the game needs enough, by role. Roles that it neither trains nor learns from are left out."""
+        """
+        Outcomes of which the game needs enough, by role. Roles that it neither trains nor learns from are left out.
+        """
         needs = {Role.HELPFUL: (Outcome.VERIFIED,), Role.SNEAKY: (Outcome.PROOF_INVALID,)}
         needed: dict[Role, tuple[Outcome, ...]] = {role: needs[role] for role in self.recipe.prover.trained_roles}
         if self.recipe.bootstrap.import_from is not None:
@@ -83,7 +85,10 @@ class Pilot:
         return {Role.BASE: sides[has_references:], **needed}
 
     def lacking(self, role: Role) -> list[Outcome]:
-        """The needed outcomes of which a role has too few, unless all its solutions failed, which says nothing about them."""
+        """
+        The needed outcomes of which a role has too few, unless all its solutions failed, which says nothing about
+        them.
+        """
         counts = self.counts(role)
         if counts[Outcome.VERIFIED] + counts[Outcome.PROOF_INVALID] == 0:
             return []
@@ -120,7 +125,8 @@ class Pilot:
         items = []
         if temperature > CALM and (notable or any(Outcome.VERIFIED in outcomes for outcomes in lacking.values())):
             items.append(
-                f"First try `prover.temperature={CALM}` ({temperature:g} now): small models lose the thread at high temperatures."
+                f"First try `prover.temperature={CALM}` ({temperature:g} now): small models lose the thread at high"
+                " temperatures."
             )
         for outcome in notable:
             verb, advice_on = advise[outcome]
@@ -140,8 +146,9 @@ class Pilot:
         least = NOTABLE * len(rows)  # fewer are not worth a sentence
         if (number := len(others) - num_answered) > least:
             yield (
-                f"Not finished at the {longest} tokens of `prover.max_completion_length`: {number}. Try "
-                f"`prover.max_completion_length={2 * longest}`, and lower it later to the length that nine in ten need."
+                f"Not finished at the {longest} tokens of `prover.max_completion_length`: {number}. Try"
+                f" `prover.max_completion_length={2 * longest}`, and lower it later to the length that nine in ten"
+                " need."
             )
         if num_answered > least:
             yield (
@@ -161,8 +168,8 @@ class Pilot:
         least = NOTABLE * len(rows)
         if lenient and self.recipe.task.answer_format == "strict":
             yield (
-                "`task.answer_format=lenient`, which reads the last number where no answer is marked, finds an answer in "
-                f"{len(lenient)} of them, and the right one in {sum(row['lenient_correct'] for row in lenient)}."
+                "`task.answer_format=lenient`, which reads the last number where no answer is marked, finds an answer"
+                f" in {len(lenient)} of them, and the right one in {sum(row['lenient_correct'] for row in lenient)}."
             )
         if num_empty > least:
             yield (
@@ -171,37 +178,43 @@ class Pilot:
             )
         if num_programs > least:
             yield (
-                f"Programs: {num_programs}. Ask for words and not for code in the prompt (`task.prompts`), or take a `prover.model` "
-                "that was not made for code."
+                f"Programs: {num_programs}. Ask for words and not for code in the prompt (`task.prompts`), or take a"
+                " `prover.model` that was not made for code."
             )
         yield (
-            "To have the prover keep the format, show it solved examples (`task.few_shot`), say in the prompt how the last line must "
-            "look (`task.prompts`), or train it on references first (`prover.warmup`)."
+            "To have the prover keep the format, show it solved examples (`task.few_shot`), say in the prompt how the"
+            " last line must look (`task.prompts`), or train it on references first (`prover.warmup`)."
         )
 
     def _advice_on_uncertified(self, rows: list[Row]) -> Iterator[str]:
-        yield 'Nothing proves that they are wrong, so that they are in no pair: see "Certificates" in docs/reference/programs.md.'
+        yield (
+            'Nothing proves that they are wrong, so that they are in no pair: see "Certificates" in'
+            " docs/reference/programs.md."
+        )
 
     def _advice_on_few_correct(self, role: Role) -> str:
         if role != Role.BASE and (share := self._share_of_base(Outcome.VERIFIED)) >= MIN_SHARE:
             return (
-                f"Few correct solutions in the {role} role, while {100 * share:.0f} % are correct in the base role, whose prompt shows examples "
-                f"if the task has any: word the prompt of the {role} role like it (`task.prompts`)."
+                f"Few correct solutions in the {role} role, while {100 * share:.0f} % are correct in the base role,"
+                f" whose prompt shows examples if the task has any: word the prompt of the {role} role like it"
+                " (`task.prompts`)."
             )
         return (
-            "Few correct solutions: take a larger or better trained `prover.model`, show more solved examples (`task.few_shot`), use "
-            "easier problems (`task.options`), or train the prover on references first (`prover.warmup`)."
+            "Few correct solutions: take a larger or better trained `prover.model`, show more solved examples"
+            " (`task.few_shot`), use easier problems (`task.options`), or train the prover on references first"
+            " (`prover.warmup`)."
         )
 
     def _advice_on_few_wrong(self, role: Role) -> str:
         if role == Role.SNEAKY and self._share_of_base(Outcome.PROOF_INVALID) >= MIN_SHARE:
             return (
-                "Few wrong solutions in the sneaky role: show it the answer that it must avoid (`task.sneaky_sees=reference_answer`), or "
-                "say more clearly in its prompt that the answer must be wrong (`task.prompts`)."
+                "Few wrong solutions in the sneaky role: show it the answer that it must avoid"
+                " (`task.sneaky_sees=reference_answer`), or say more clearly in its prompt that the answer must be"
+                " wrong (`task.prompts`)."
             )
         return (
-            "Few wrong solutions: use harder problems (`task.options`), a smaller `prover.model`, or a higher `prover.temperature` "
-            f"({self.recipe.prover.temperature:g} now)."
+            "Few wrong solutions: use harder problems (`task.options`), a smaller `prover.model`, or a higher"
+            f" `prover.temperature` ({self.recipe.prover.temperature:g} now)."
         )
 
     def _share_of_base(self, outcome: Outcome) -> float:
@@ -219,7 +232,10 @@ class Pilot:
         if stops:
             lines = ["The pilot stops the game, before anything expensive:", *(f"- {reason}" for reason in stops)]
             lines += ["What to change:", *(f"- {item}" for item in self.advice())]
-            end = "`pvg pilot` with other settings shows what they change, e.g. `prover.temperature=0.7`. To play all the "
+            end = (
+                "`pvg pilot` with other settings shows what they change, e.g. `prover.temperature=0.7`. To play all"
+                " the "
+            )
             raise ValueError("\n".join([*lines, f"{end}same: `bootstrap.pilot_problems=0`."]))
 
     def describe(self) -> str:
@@ -227,8 +243,8 @@ class Pilot:
         num_problems = self.counts(Role.BASE).total()
         error = 98 / sqrt(num_problems)  # half of a 95 % interval of a share of a half
         lines = wrap(
-            f"Pilot: the base prover ({self.recipe.prover.model}) solves {num_problems} problems, once in each role. From so few, a "
-            f"share is known to within {error:.0f} percentage points.",
+            f"Pilot: the base prover ({self.recipe.prover.model}) solves {num_problems} problems, once in each role."
+            f" From so few, a share is known to within {error:.0f} percentage points.",
             _WIDTH,
         )
         lines += ["", *self._table()]

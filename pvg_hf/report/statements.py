@@ -43,7 +43,8 @@ def _steps_so_far(run: RunData, event: dict) -> str:
 
 def summarise(rounds: Sequence[RoundData]) -> list[str]:
     """
-    Sentences about the last round for somebody who sees a game for the first time: helpful prover, sneaky prover, verifier.
+    Sentences about the last round for somebody who sees a game for the first time: helpful prover, sneaky prover,
+    verifier.
 
     `rounds` are evaluated ones, in order. A sentence whose figures are unknown is left out.
     """
@@ -69,7 +70,10 @@ def summarise(rounds: Sequence[RoundData]) -> list[str]:
         ),
         (
             ("verifier_pair_accuracy",),
-            f"On held-out problems, verifier {last.round_index} prefers the correct solution in {{}} of the pairs{learned}.",
+            (
+                f"On held-out problems, verifier {last.round_index} prefers the correct solution in {{}} of the"
+                f" pairs{learned}."
+            ),
         ),
     ]
     found = [(text, [last.figure(key) for key in keys]) for keys, text in sentences]
@@ -84,8 +88,8 @@ def _accepted_words(verifier: int, accepted: Figure, of_base: Figure) -> str:
     if None in (accepted.value, of_base.value):
         return "."
     return (
-        f"; verifier {verifier} accepts {whole_percent(accepted)} of them, and {whole_percent(of_base)} of those from before "
-        "(where it accepts 95 % of the correct helpful ones)."
+        f"; verifier {verifier} accepts {whole_percent(accepted)} of them, and {whole_percent(of_base)} of those from"
+        " before (where it accepts 95 % of the correct helpful ones)."
     )
 
 
@@ -117,8 +121,14 @@ def write_verdict(run: RunData) -> list[Statement]:
 
 
 def helpful_statements(last: RoundData) -> list[Statement]:
-    """The last helpful prover, and the checkpoint that is kept: the product of a game, at its best while it was still honest."""
-    of_prover = f" after round {last.round_index}; the base prover in that role on {percent(last.figure('base_accuracy/helpful'))}"
+    """
+    The last helpful prover, and the checkpoint that is kept: the product of a game, at its best while it was still
+    honest.
+    """
+    of_prover = (
+        f" after round {last.round_index}; the base prover in that role on"
+        f" {percent(last.figure('base_accuracy/helpful'))}"
+    )
     players = {"Helpful prover": ("helpful", of_prover), "Kept helpful checkpoint": ("best_helpful", "")}
     found = []
     for subject, (player, more) in players.items():
@@ -144,8 +154,8 @@ def implicit_statements(last: RoundData) -> list[Statement]:
         Statement(
             mark,
             "Steps left implicit",
-            f"Helpful solutions leave {percent(now)} of their reasoning to the reader after round {last.round_index}; the base prover's in "
-            f"that role {percent(base)}: {words}.",
+            f"Helpful solutions leave {percent(now)} of their reasoning to the reader after round {last.round_index};"
+            f" the base prover's in that role {percent(base)}: {words}.",
             {"by role": "diversity"},
         )
     ]
@@ -160,10 +170,10 @@ def _sneaky_statement(last: RoundData) -> Statement:
     return Statement(
         mark,
         "Sneaky prover",
-        f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
-        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {points(change)}: {words}. Failed "
-        f"solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's {percent(last.figure('base_failed/sneaky'))}. "
-        f"{_persuasion_words(last)}",
+        f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base"
+        f" prover in that role on {percent(last.figure('base_valid_sneaky'))}. Change {points(change)}: {words}."
+        f" Failed solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's"
+        f" {percent(last.figure('base_failed/sneaky'))}. {_persuasion_words(last)}",
     )
 
 
@@ -185,7 +195,8 @@ def _parity_statements(run: RunData) -> list[Statement]:
         Statement(
             "plain",
             "Parity",
-            f"In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop rules: {said}.",
+            "In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop"
+            f" rules: {said}.",
             {"training curves": "plot-dynamics"},
         )
     ]
@@ -215,8 +226,10 @@ def _answer_statements(run: RunData) -> list[Statement]:
         Statement(
             mark,
             f"The verifier's choice of {number} solutions",
-            f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most frequent answer, without "
-            f"a verifier, on {percent(vote)}{', clearly more often' if beaten == 'bad' else ''}. Choice less first {points(gain)}: {words}.",
+            f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most"
+            " frequent answer, without a verifier, on"
+            f" {percent(vote)}{', clearly more often' if beaten == 'bad' else ''}. Choice less first {points(gain)}:"
+            f" {words}.",
             {"answers": "answers"},
         )
     ]
@@ -231,7 +244,8 @@ def _pair_statement(run: RunData) -> Statement:
     return Statement(
         "plain" if beats_chance else "bad",
         "Verifier pair accuracy",
-        f"on held-out problems, chance 50 %: {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
+        "on held-out problems, chance 50 %:"
+        f" {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
     )
 
 
@@ -254,9 +268,10 @@ def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, 
     return Statement(
         "plain" if roles_differ else "good" if checks else "open",
         "Checking, or recognising the role",
-        f"Of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the helpful role and "
-        f"{percent(sneaky)} in the sneaky role: {'the roles differ' if roles_differ else 'no clear difference between the roles'}. Of the sneaky "
-        f"role's {good} ones it accepts {percent(spared)}: {'clearly more' if checks else 'not clearly more'}.",
+        f"Of the solutions {described} that earlier provers wrote, the last verifier accepts {percent(helpful)} in the"
+        f" helpful role and {percent(sneaky)} in the sneaky role:"
+        f" {'the roles differ' if roles_differ else 'no clear difference between the roles'}. Of the sneaky role's"
+        f" {good} ones it accepts {percent(spared)}: {'clearly more' if checks else 'not clearly more'}.",
         {"by role": "roles"},
     )
 
@@ -275,8 +290,8 @@ def _author_statements(last: RoundData) -> list[Statement]:
         Statement(
             "bad" if is_clear else "plain",
             "Authors told apart",
-            f"the correct side of pairs is a reference solution. From the letters alone, a classifier tells references from the "
-            f"prover's solutions with an AUC of {percent(figure)}, chance 50 %: {words}.",
+            "the correct side of pairs is a reference solution. From the letters alone, a classifier tells references"
+            f" from the prover's solutions with an AUC of {percent(figure)}, chance 50 %: {words}.",
         )
     ]
 

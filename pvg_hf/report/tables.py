@@ -150,8 +150,10 @@ SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 _SCORING_TERMS = {
     "num_cut": {"cut": "inputs longer than verifier.max_length, by phase; the verifier did not see their end."},
     "num_unreadable": {
-        "without a score": "evaluations that were cut or have no boxed 0, 0.5 or 1 after the required sentence, by phase; they count "
-        "as 0."
+        "without a score": (
+            "evaluations that were cut or have no boxed 0, 0.5 or 1 after the required sentence, by phase; they count "
+            "as 0."
+        )
     },
 }
 
@@ -303,12 +305,14 @@ def sources_table(run: RunData) -> Table:
     if not run.evaluated:
         return Table([""], [])
     data, prefix = run.evaluated[-1], SOURCES[0]
-    # A source's figures have its name as a suffix, e.g. `verifier_auc/round-000-sneaky`; without one they are over all sources.
+    # A source's figures have its name as a suffix, e.g. `verifier_auc/round-000-sneaky`; without one they are over all
+    # sources.
     suffixes = sorted(key.removeprefix(prefix) for key in data.figures if key.startswith(prefix))
     table = figures_table(SOURCES, [(_source(suffix), round_reader(data, suffix=suffix)) for suffix in suffixes])
     of_source = (
-        "held-out solutions by who wrote them; reference, if any, is the correct side that pairs took from the problems. Pair accuracy, "
-        "AUC and Youden J compare a source's incorrect solutions with all correct ones to the same problems, from any source."
+        "held-out solutions by who wrote them; reference, if any, is the correct side that pairs took from the"
+        " problems. Pair accuracy, AUC and Youden J compare a source's incorrect solutions with all correct ones to"
+        " the same problems, from any source."
     )
     return replace(table, terms={"rows": of_source, **table.terms})
 
@@ -340,7 +344,9 @@ def _by_round(run: RunData) -> list[tuple[str, Reader]]:
 
 
 def _empty_slots(run: RunData, data: RoundData) -> TableCell:
-    """Number of slots of the training pairs that stayed empty, and their share if prover's solutions fill all slots."""
+    """
+    Number of slots of the training pairs that stayed empty, and their share if prover's solutions fill all slots.
+    """
     if "pairs/unfilled" not in data.counts:
         return TableCell(MISSING)
     config, empty = run.recipe.for_round(data.round_index).data, data.counts["pairs/unfilled"]
@@ -354,7 +360,9 @@ def _empty_slots(run: RunData, data: RoundData) -> TableCell:
 
 
 def pairs_table(run: RunData) -> Table:
-    """Counts of used and left-out solutions in each round's pairs; one row for training pairs, one for held-out pairs."""
+    """
+    Counts of used and left-out solutions in each round's pairs; one row for training pairs, one for held-out pairs.
+    """
     rows = [
         (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COUNT_COLUMNS])
         for data in run.rounds
@@ -362,8 +370,13 @@ def pairs_table(run: RunData) -> Table:
         if f"{prefix}/num_pairs" in data.counts
     ]
     terms = {
-        "failed": "solutions that were cut, have no answer or are uncertified; they stay in the pool but are never part of a pair.",
-        "pairs over the maximum length": "pairs longer than verifier.max_length; the verifier was not trained on them.",
+        "failed": (
+            "solutions that were cut, have no answer or are uncertified; they stay in the pool but are never part of a"
+            " pair."
+        ),
+        "pairs over the maximum length": (
+            "pairs longer than verifier.max_length; the verifier was not trained on them."
+        ),
     }
     return Table(["", *(heading for heading, _ in PAIR_COUNT_COLUMNS)], rows, terms)
 
@@ -427,10 +440,14 @@ def rates_table(run: RunData) -> Table:
         if any(cell.value != MISSING for cell in cells):
             rows.append((name_phase(*key), cells))
     terms = {
-        "tokens a second": "of the main process, without padding and without what evaluations write and score. Written tokens are counted "
-        "without their prompts, scored and trained ones with them.",
-        "MFU": "model FLOPs utilisation, on a known GPU: the operations that the models need for these tokens, as a share of the GPU's "
-        "peak rate in half precision.",
+        "tokens a second": (
+            "of the main process, without padding and without what evaluations write and score. Written tokens are"
+            " counted without their prompts, scored and trained ones with them."
+        ),
+        "MFU": (
+            "model FLOPs utilisation, on a known GPU: the operations that the models need for these tokens, as a share"
+            " of the GPU's peak rate in half precision."
+        ),
     }
     return Table(["", *(f"tokens {done} a second" for done in PAST_PARTICIPLES.values())], rows, terms)
 
@@ -501,8 +518,10 @@ def noise_table(run: RunData) -> Table:
     places = dict.fromkeys(key[:3] for key in found)
     rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
     terms = {
-        "rates": "timeouts per call, spurious fails per call on correct solutions, and spurious passes per call on incorrect ones; equal "
-        "texts count once."
+        "rates": (
+            "timeouts per call, spurious fails per call on correct solutions, and spurious passes per call on"
+            " incorrect ones; equal texts count once."
+        )
     }
     return Table(["", *(noise.replace("_", " ") for noise in NOISE_TYPES)], rows, terms)
 
@@ -520,9 +539,13 @@ def false_positive_table(run: RunData) -> Table:
     terms = {
         "before": "share of wrong solutions accepted among those written before the first step.",
         "early": "the same among those of the first steps, by default 15 % of the planned ones.",
-        "by the labels, by the verifier": "accepted by the labels that the reward uses, or by a score above the verifier's threshold.",
-        "rise": "early minus before; n counts problems. For the helpful role, .30 or more is reported of trainings that collapse. "
-        "Acceptance by the verifier is what the sneaky role is paid for.",
+        "by the labels, by the verifier": (
+            "accepted by the labels that the reward uses, or by a score above the verifier's threshold."
+        ),
+        "rise": (
+            "early minus before; n counts problems. For the helpful role, .30 or more is reported of trainings that"
+            " collapse. Acceptance by the verifier is what the sneaky role is paid for."
+        ),
     }
     return Table(["", "before", "early", "rise"], rows, terms)
 
@@ -538,7 +561,10 @@ def escalation_table(run: RunData) -> Table:
 
 
 def channel_table(run: RunData) -> Table:
-    """End-to-end channel of the last phase that called the checker, one row per slice; computed from the settings, not counted."""
+    """
+    End-to-end channel of the last phase that called the checker, one row per slice; computed from the settings, not
+    counted.
+    """
     channels = run.call_summaries[-1]["channels"] if run.call_summaries else {}
     headers = [
         "",
@@ -558,8 +584,10 @@ def channel_table(run: RunData) -> Table:
             (name, [TableCell(f"{value:.4f}") for value in rates] + [TableCell(f"{value:.2f}") for value in calls])
         )
     terms = {
-        "false accept, false reject": "end-to-end rates over all calls for a solution, computed from the configured rates; corrections for "
-        "label noise use them."
+        "false accept, false reject": (
+            "end-to-end rates over all calls for a solution, computed from the configured rates; corrections for "
+            "label noise use them."
+        )
     }
     return Table(headers, rows, terms)
 

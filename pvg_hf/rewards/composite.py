@@ -28,8 +28,8 @@ def composite(
     Return a weighted sum of signals in [0, 1], or 0 if a gate fails or there is no final answer.
 
     The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` =
-    sigmoid(V). A certificate counts for the role that it proves: for a helpful solution that is correct and for a sneaky
-    one that is incorrect.
+    sigmoid(V). A certificate counts for the role that it proves: for a helpful solution that is correct and for a
+    sneaky one that is incorrect.
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
@@ -93,7 +93,8 @@ def gated_multiplicative(
     """
     Return (test_pass_rate * certified) * (1 - alpha * similarity) * sigmoid(V), or 0 without a final answer.
 
-    A certificate counts for the role that it proves, as in [`composite`]: a sneaky program must be certified to be wrong.
+    A certificate counts for the role that it proves, as in [`composite`]: a sneaky program must be certified to be
+    wrong.
 
     It uses sigmoid(V) rather than V, because with a negative V the product would reward failing the gate.
 
@@ -137,8 +138,8 @@ def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor, answered
     signal = _pay_answered(signal.to(scores), answered)
     if signal.isnan().any():
         raise ValueError(
-            f"`{name}` is NaN for {int(signal.isnan().sum())} of {len(signal)} solutions, which have an answer; the task "
-            "must state it for each."
+            f"`{name}` is NaN for {int(signal.isnan().sum())} of {len(signal)} solutions, which have an answer; the"
+            " task must state it for each."
         )
     outside = ~((signal >= 0) & (signal <= 1))
     if outside.any():

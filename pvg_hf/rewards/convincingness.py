@@ -23,11 +23,12 @@ def signed_relative_convincingness(
     """
     Signed relative convincingness (SRC; Kirchner et al. 2024, eq. 2).
 
-    With V' = `score_scale` * (V - mean of the group), the reward is V' if V' > 0 and the solution plays its role, -V' if
-    V' > 0 and it does not, and `floor` if V' <= 0. Without a final answer it is min(`floor`, -|V'|).
+    With V' = `score_scale` * (V - mean of the group), the reward is V' if V' > 0 and the solution plays its role, -V'
+    if V' > 0 and it does not, and `floor` if V' <= 0. Without a final answer it is min(`floor`, -|V'|).
 
-    A solution that misses its role with V' < -`floor` earns more than one below the mean that plays it. Kirchner et al. do not
-    say on which scale their scores were; with a `score_scale` above 1, or a `floor` nearer to 0, there are fewer such solutions.
+    A solution that misses its role with V' < -`floor` earns more than one below the mean that plays it. Kirchner et
+    al. do not say on which scale their scores were; with a `score_scale` above 1, or a `floor` nearer to 0, there are
+    fewer such solutions.
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):

@@ -97,13 +97,13 @@ def audit_noise_correction(
         return CorrectionAudit("real", "Corrected advantages are not a multiple of the uncorrected ones.", None)
     if abs(factor - 1) > TOLERANCE:
         reason = (
-            f"Corrected advantages are the uncorrected ones times {factor:.3f}: the reward is affine in the label, so that "
-            "the correction only changes the balance of reward and KL."
+            f"Corrected advantages are the uncorrected ones times {factor:.3f}: the reward is affine in the label, so"
+            " that the correction only changes the balance of reward and KL."
         )
         return CorrectionAudit("rescaling", reason, factor)
     reason = (
-        "Corrected advantages equal the uncorrected ones: the reward is affine in the label, and dividing by the standard "
-        f"deviation of the {scale_rewards} removes the correction."
+        "Corrected advantages equal the uncorrected ones: the reward is affine in the label, and dividing by the"
+        f" standard deviation of the {scale_rewards} removes the correction."
     )
     return CorrectionAudit("nothing", reason, 1.0)
 
@@ -160,8 +160,8 @@ class _Probe:
         moved = (self.rewards(reward, self.labels) - self.rewards(reward, self.labels ^ is_first)).abs() > TOLERANCE
         if (moved & ~is_first).any():
             raise ValueError(
-                "The reward of a solution depends on the labels of others in its group; the correction for noisy labels is "
-                "only defined if it depends on the solution's own label."
+                "The reward of a solution depends on the labels of others in its group; the correction for noisy"
+                " labels is only defined if it depends on the solution's own label."
             )
 
     def advantages(self, reward: RewardFunction, scale_rewards: str) -> torch.Tensor:

@@ -159,8 +159,8 @@ def _check_roles(sneaky: torch.Tensor, group_size: int) -> None:
     if mixed.any():
         first = int(mixed.nonzero()[0])
         raise ValueError(
-            f"{int(mixed.sum())} of {len(mixed)} groups mix the roles, the first of them group {first}; `sneaky` must be "
-            f"constant over each {group_size} consecutive solutions."
+            f"{int(mixed.sum())} of {len(mixed)} groups mix the roles, the first of them group {first}; `sneaky` must"
+            f" be constant over each {group_size} consecutive solutions."
         )
 
 

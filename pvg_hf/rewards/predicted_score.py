@@ -41,7 +41,8 @@ class EvaluationReward:
 
     Args:
         combination (`str`, defaults to `"additive"`):
-            `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"` (DeepSeekMath-V2):
+            `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"`
+            (DeepSeekMath-V2):
             `R_format * R_score * R_meta`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
             Weights of the additive combination, at least 0. They are normalised, with a warning if they do not sum to
@@ -61,8 +62,8 @@ class EvaluationReward:
         total = sum(weights)
         if not (min(weights) >= 0 and 0 < total < float("inf")):
             raise ValueError(
-                f"`format_weight` and `score_weight` must be at least 0, and one of them above 0; got {weights[0]} and "
-                f"{weights[1]}."
+                f"`format_weight` and `score_weight` must be at least 0, and one of them above 0; got {weights[0]} and"
+                f" {weights[1]}."
             )
         if abs(total - 1) > 1e-6:
             scaled = tuple(weight / total for weight in weights)

@@ -35,15 +35,16 @@ class Reward:
             The function that computes the rewards.
         is_relative (`bool`, defaults to `False`):
             True if a solution is rewarded relative to the policy's own group. A policy that improves everywhere then
-            earns no more, so checkpoints are not selected by this reward but by the score of correct solutions (`cgc`).
+            earns no more, so checkpoints are not selected by this reward but by the score of correct solutions
+            (`cgc`).
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
         signals (`tuple[str, ...]`, *optional*):
-            Names of further inputs from the task's grades (`certified`, `test_pass_rate`, or a number in `detail`). Each
-            is passed as a keyword argument, a tensor of shape `(num_solutions,)` with NaN where a grade lacks it.
+            Names of further inputs from the task's grades (`certified`, `test_pass_rate`, or a number in `detail`).
+            Each is passed as a keyword argument, a tensor of shape `(num_solutions,)` with NaN where a grade lacks it.
         is_gated (`bool`, defaults to `False`):
-            True if an incorrect solution of the helpful role never earns more than 0, whatever its score. A verifier that
-            accepts more of these is then not what the prover learns to exploit, and raises no alert.
+            True if an incorrect solution of the helpful role never earns more than 0, whatever its score. A verifier
+            that accepts more of these is then not what the prover learns to exploit, and raises no alert.
         figures (`Callable`, *optional*):
             Function with the arguments of `function` that returns further metrics of a batch, as a dict.
         name (`str`, *optional*):

@@ -43,7 +43,10 @@ def shows_progress(recipe: Recipe) -> bool:
 
 
 def set_up_logging() -> None:
-    """Log this package's messages and all libraries' warnings to standard error; processes other than the main one log errors."""
+    """
+    Log this package's messages and all libraries' warnings to standard error; processes other than the main one log
+    errors.
+    """
     is_main = is_main_process()
     logging.basicConfig(level=logging.WARNING if is_main else logging.ERROR, handlers=[_make_handler()])
     logging.getLogger("pvg_hf").setLevel(logging.INFO if is_main else logging.ERROR)
@@ -83,8 +86,8 @@ def _load_trl_without_wandb() -> None:
     """
     Import TRL's trainers without wandb.
 
-    TRL imports wandb if it is installed, and wandb then makes two temporary folders that outlive a killed process. A game's
-    trainers do not need wandb, because the game reports by itself. A later import of wandb works as usual.
+    TRL imports wandb if it is installed, and wandb then makes two temporary folders that outlive a killed process. A
+    game's trainers do not need wandb, because the game reports by itself. A later import of wandb works as usual.
     """
     if "wandb" in sys.modules:
         return

@@ -43,7 +43,10 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Folder of a command that runs jobs, `OUTPUT_DIR/NAME`: its recipe, the results of the jobs, and what is made of them."""
+    """
+    Folder of a command that runs jobs, `OUTPUT_DIR/NAME`: its recipe, the results of the jobs, and what is made of
+    them.
+    """
 
     root: Path
 
@@ -83,8 +86,8 @@ class JobsFailedError(RuntimeError):
             names.setdefault(str(error), []).append(name)
         reasons = "\n".join(f"- {'; '.join(of_error)}: {error}" for error, of_error in names.items())
         super().__init__(
-            f"{len(failed)} of {num_jobs} jobs have no result:\n{reasons}\nThe results of the others are kept; the same command "
-            "tries these again."
+            f"{len(failed)} of {num_jobs} jobs have no result:\n{reasons}\nThe results of the others are kept; the"
+            " same command tries these again."
         )
 
     def __reduce__(self):
@@ -97,7 +100,8 @@ JOB_ERRORS = (ValueError, FloatingPointError, JobsFailedError)
 
 def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_workers: int = 1) -> None:
     """
-    Run all jobs that are not done, each after those that it needs, and log the outcome of each with the time that is left.
+    Run all jobs that are not done, each after those that it needs, and log the outcome of each with the time that is
+    left.
 
     Args:
         executor: Runs them, as many at a time as it can; it is not shut down. Its processes must share this machine's
@@ -157,7 +161,9 @@ def run_jobs(jobs: Sequence[Job], executor: Executor | None = None, *, num_worke
 
 
 def default_workers(device: str) -> int:
-    """Default number of workers: one per core, up to `MAX_WORKERS`; one on a GPU, which workers would have to share."""
+    """
+    Default number of workers: one per core, up to `MAX_WORKERS`; one on a GPU, which workers would have to share.
+    """
     import torch  # late: loading it takes seconds
 
     is_on_gpu = device != "cpu" and torch.cuda.is_available()

@@ -87,7 +87,8 @@ EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generativ
 JUDGEMENT = "judgement.json"  # figures with n and interval, and the settings
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})
-"""Files of a phase without a digest: the first has times, so that it differs between equal runs, and people edit the second."""
+"""Files of a phase without a digest: the first has times, so that it differs between equal runs, and people edit the
+second."""
 
 
 def pool_file(role: Role) -> str:
@@ -207,8 +208,8 @@ class RunFolder:
         """
         Folder of a trained player, `prover` or `verifier`, by default of the last round that trained it.
 
-        The checkpoint of a prover is `last`, `best-helpful`, or a role if each role has a separate adapter. The default is `last`,
-        or `helpful` with separate adapters.
+        The checkpoint of a prover is `last`, `best-helpful`, or a role if each role has a separate adapter. The
+        default is `last`, or `helpful` with separate adapters.
 
         Raises `ValueError` if there is no such player; the message lists the available ones.
         """
@@ -290,7 +291,10 @@ class RunFolder:
             return {}
 
     def read_pilot(self) -> dict[str, Any]:
-        """Settings and rows of the pilot (`settings`, `rows`); empty if there was none, a `DamagedFileError` if it is damaged."""
+        """
+        Settings and rows of the pilot (`settings`, `rows`); empty if there was none, a `DamagedFileError` if it is
+        damaged.
+        """
         if not self.pilot.exists():
             return {}
         return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
@@ -312,7 +316,8 @@ EXPECTED_ALERTS = {
 @dataclass(frozen=True)
 class PhaseKey:
     """
-    Identifies a phase of a game: `warmup` or `bootstrap` without a round, or one of `ROUND_PHASES` with its round, from 0.
+    Identifies a phase of a game: `warmup` or `bootstrap` without a round, or one of `ROUND_PHASES` with its round,
+    from 0.
     """
 
     name: str
@@ -340,7 +345,9 @@ class PhaseKey:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Key that sorts phases by their order in the game; the phases before the first round are those of round -1."""
+        """
+        Key that sorts phases by their order in the game; the phases before the first round are those of round -1.
+        """
         return BASE_ROUND if self.round_index is None else self.round_index, list(_PHASE_FOLDERS).index(self.name)
 
     def target(self, folder: RunFolder) -> Path:
@@ -361,7 +368,10 @@ def schedule(recipe: Recipe) -> list[PhaseKey]:
 
 
 def choose_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    """List the phases to play: all, or the one with a name and a round; a `ValueError` that suggests one if there is none such."""
+    """
+    List the phases to play: all, or the one with a name and a round; a `ValueError` that suggests one if there is none
+    such.
+    """
     phases = schedule(recipe)
     if name is None:
         if round_index is not None:

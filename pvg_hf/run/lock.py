@@ -16,7 +16,9 @@ if sys.platform != "win32":
 
 
 class RunLock:
-    """The lock of a run's folder, as [`locked`] holds it: its file, if this process holds one, with the text `holder`."""
+    """
+    The lock of a run's folder, as [`locked`] holds it: its file, if this process holds one, with the text `holder`.
+    """
 
     def __init__(self, file: Path | None = None, holder: str = ""):
         self.file = file
@@ -34,8 +36,8 @@ class RunLock:
         except OSError:  # a network disk that does not answer; if it stays so, the next write fails
             return None
         return (
-            f"{self.file.parent} was deleted, moved or replaced while it was played: its {self.file.name} is gone or another "
-            "process's. A run that was moved resumes from its new place, named by `output_dir`."
+            f"{self.file.parent} was deleted, moved or replaced while it was played: its {self.file.name} is gone or"
+            " another process's. A run that was moved resumes from its new place, named by `output_dir`."
         )
 
 
@@ -44,12 +46,12 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     """
     Lock a run's folder within the block. The file `.lock` in it names the process that holds the lock.
 
-    A missing folder is created, and removed again if nothing was written into it. The system releases the lock when a process
-    dies. Only the main process takes the lock, and none does on Windows. The error message begins with `user`, which says what the
-    other process does.
+    A missing folder is created, and removed again if nothing was written into it. The system releases the lock when a
+    process dies. Only the main process takes the lock, and none does on Windows. The error message begins with `user`,
+    which says what the other process does.
 
-    Raises `ValueError` if another process holds the lock, or the folder cannot be created; in place of any error in the block
-    once the folder is gone.
+    Raises `ValueError` if another process holds the lock, or the folder cannot be created; in place of any error in
+    the block once the folder is gone.
     """
     if not is_main or sys.platform == "win32":
         yield RunLock()

@@ -1,8 +1,8 @@
 """
 Records and staging folders of phases.
 
-A phase writes into a staging folder, which is renamed when it is finished. A phase is either complete or absent: complete ones
-are kept, all others run again.
+A phase writes into a staging folder, which is renamed when it is finished. A phase is either complete or absent:
+complete ones are kept, all others run again.
 """
 
 import os
@@ -37,7 +37,10 @@ class PhaseRecord:
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
-    """Read the record in the folder of a finished or unfinished phase; `None` if there is none, a `DamagedFileError` if damaged."""
+    """
+    Read the record in the folder of a finished or unfinished phase; `None` if there is none, a `DamagedFileError` if
+    damaged.
+    """
     file = folder / PHASE_RECORD
     if not file.exists():
         return None

@@ -40,14 +40,17 @@ class RoundData:
     figures: dict[str, Figure] = field(default_factory=dict)
     problems: pd.DataFrame | None = None  # return value of `problem_table`
     solutions: pd.DataFrame | None = None  # test solutions of both roles
-    # Used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs that were cut when they were scored
-    # (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
+    # Used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs that were cut when they were
+    # scored (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
     counts: Counter[str] = field(default_factory=Counter)
     evaluations: pd.DataFrame | None = None  # of test proofs, by a generative verifier (`kind: score`)
     pool_scores: pd.DataFrame | None = None  # scores of test solutions by the verifiers of several rounds
 
     def figure(self, name: str) -> Figure:
-        """A figure by its key without the prefix `round/`, in which `{round}` is the round's name; an empty one if there is none."""
+        """
+        A figure by its key without the prefix `round/`, in which `{round}` is the round's name; an empty one if there
+        is none.
+        """
         return self.figures.get(name.format(round=round_name(self.round_index)), EMPTY)
 
 
@@ -64,7 +67,8 @@ class RunData:
     false_positives: list[dict[str, Any]] = field(default_factory=list)  # `false-positives.json`, by round
     judgements: list[Judgement] = field(default_factory=list)  # results of the evaluations that followed the rounds
     pilot: list[dict[str, Any]] = field(default_factory=list)  # solutions; empty if there was none
-    # Unreadable lines of `events.jsonl` (the last may be half-written right now), plus finished phases without an event.
+    # Unreadable lines of `events.jsonl` (the last may be half-written right now), plus finished phases without an
+    # event.
     num_lost_events: int = 0
 
     @property

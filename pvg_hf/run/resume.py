@@ -1,4 +1,6 @@
-"""Resumes a run: whether a recipe, its problems and processes may continue it, and the files that follow from its phases."""
+"""
+Resumes a run: whether a recipe, its problems and processes may continue it, and the files that follow from its phases.
+"""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -79,8 +81,8 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
                 delete_command(partial_of(key.target(folder))) for key in begun if key not in finished
             )
             raise ValueError(
-                f"{err} Nothing of round {_num_begun(finished)} is finished: to play it with this recipe, delete what there is "
-                f"of it by `{partial}`, and give the same command."
+                f"{err} Nothing of round {_num_begun(finished)} is finished: to play it with this recipe, delete what"
+                f" there is of it by `{partial}`, and give the same command."
             ) from err
 
 
@@ -88,8 +90,8 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """
     Add the rounds that a run was extended by to its recipe, so that the overrides need not be repeated.
 
-    These are the larger `num_rounds` of the run's folder and the overrides of the added rounds. Nothing is added if one of
-    `overrides`, which `recipe` has already, sets `num_rounds`.
+    These are the larger `num_rounds` of the run's folder and the overrides of the added rounds. Nothing is added if
+    one of `overrides`, which `recipe` has already, sets `num_rounds`.
     """
     folder = RunFolder.of(recipe)
     if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
@@ -106,8 +108,8 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     """
     Check that two recipes differ only in what may change during a run. Rounds may be added.
 
-    Local paths that publishing removed from `stored` may have any value now. `num_begun` rounds have started; later ones may
-    have other overrides.
+    Local paths that publishing removed from `stored` may have any value now. `num_begun` rounds have started; later
+    ones may have other overrides.
 
     Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
     """
@@ -121,10 +123,11 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
         lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
     if lines:
         raise ValueError(
-            f"The run `{recipe.name}` was started with another recipe:\n" + "\n".join(lines) + "\n"
-            f"Resume it with its own {RunFolder.of(recipe).recipe} by `{play_command(RunFolder.of(recipe).root)}`, or give this one another "
-            f"`name`. Rounds that have not started, here from {num_begun} on, may be changed by overrides, such as "
-            f"`rounds.{num_begun}.prover.beta=0.1`."
+            f"The run `{recipe.name}` was started with another recipe:\n"
+            + "\n".join(lines)
+            + f"\nResume it with its own {RunFolder.of(recipe).recipe} by `{play_command(RunFolder.of(recipe).root)}`,"
+            f" or give this one another `name`. Rounds that have not started, here from {num_begun} on, may be"
+            f" changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`."
         )
 
 
@@ -156,9 +159,9 @@ def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProble
         for problem_id, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if current.get(problem_id) != text:
                 raise ValueError(
-                    f"The run `{recipe.name}` cannot be resumed: the task `{problems.task.name}` no longer has its test problem "
-                    f"`{problem_id}`, {text[:60]!r}. Resume it with the data and the version of pvg_hf that it began with, or "
-                    "give this recipe another `name`. What it has finished can still be read."
+                    f"The run `{recipe.name}` cannot be resumed: the task `{problems.task.name}` no longer has its"
+                    f" test problem `{problem_id}`, {text[:60]!r}. Resume it with the data and the version of pvg_hf"
+                    " that it began with, or give this recipe another `name`. What it has finished can still be read."
                 )
 
 
@@ -169,10 +172,10 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
         record = read_record(partial)
         if key.name in TRAINING and record is not None and record.num_processes != num_processes:
             raise ValueError(
-                f"Phase `{key}` was started by {record.num_processes} process(es) and cannot resume in {num_processes}: its "
-                f"batches and checkpoints are those of {record.num_processes}. Start it by "
-                f"`{play_command(folder.root, launcher=launcher_for(record.num_processes))}`. To play the phase from its "
-                f"beginning, delete what there is of it: `{delete_command(partial)}`."
+                f"Phase `{key}` was started by {record.num_processes} process(es) and cannot resume in"
+                f" {num_processes}: its batches and checkpoints are those of {record.num_processes}. Start it by"
+                f" `{play_command(folder.root, launcher=launcher_for(record.num_processes))}`. To play the phase from"
+                f" its beginning, delete what there is of it: `{delete_command(partial)}`."
             )
 
 
@@ -308,8 +311,8 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
     """
     Find damage in the folders of finished phases.
 
-    Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the weights
-    of earlier rounds may be deleted.
+    Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the
+    weights of earlier rounds may be deleted.
 
     Returns: the damaged phases in order, with the first damage of each.
     """

@@ -62,7 +62,9 @@ class RoomyLayer(DynamicLayer):
 
 
 def _move(old: torch.Tensor, rows: torch.Tensor, *, like: torch.Tensor, capacity: int) -> torch.Tensor:
-    """Return a buffer for `capacity` tokens, with heads, width and type of `like`, that begins with `rows` of `old`."""
+    """
+    Return a buffer for `capacity` tokens, with heads, width and type of `like`, that begins with `rows` of `old`.
+    """
     buffer = like.new_empty(len(rows), like.shape[1], capacity, like.shape[3])
     if old.numel():
         torch.index_select(old, 0, rows, out=buffer[:, :, : old.shape[-2]])
@@ -201,8 +203,8 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     if logits.shape[-1] <= EXACT_VOCABULARY:
         cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
         return _search(cumulative, uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:])[:, 0]
-    # First the block that contains the number, and then the token within it: float64 for every token would take most of
-    # the time on a GPU.
+    # First the block that contains the number, and then the token within it: float64 for every token would take most
+    # of the time on a GPU.
     weights = functional.pad(logits.softmax(-1), (0, -logits.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
     cumulative = weights.sum(-1, dtype=torch.float64).cumsum(-1)  # (rows, blocks)
     wanted = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]

@@ -24,8 +24,8 @@ def grouped_sdpa(
     """
     Transformers' scaled dot-product attention, without copies of keys and values for a single new token.
 
-    In compiled code, transformers copies keys and values to every query head: with 14 heads for 2, by count, a decoding
-    step then moves 15 times the bytes of the cache.
+    In compiled code, transformers copies keys and values to every query head: with 14 heads for 2, by count, a
+    decoding step then moves 15 times the bytes of the cache.
 
     Args:
         query: shape `(rows, heads, new tokens, width)`.

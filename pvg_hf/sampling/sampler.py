@@ -130,8 +130,8 @@ class Sampler:
         """
         if len(rngs) != len(prompts) or len({len(row) for row in rngs}) != 1:
             raise ValueError(
-                f"{len(prompts)} prompts came with these numbers of generators: {[len(row) for row in rngs]}; every prompt "
-                "needs the same number."
+                f"{len(prompts)} prompts came with these numbers of generators: {[len(row) for row in rngs]}; every"
+                " prompt needs the same number."
             )
         num_samples = len(rngs[0])
         # Samples of one prompt are adjacent rows: (prompts * num_samples,)

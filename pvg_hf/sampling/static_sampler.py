@@ -28,8 +28,8 @@ from pvg_hf.sampling.sampler import Completions, Sampler
 
 logger = logging.getLogger(__name__)
 
-# A call of `generate` ends when this share of its rows has ended and others wait: the unfinished rows continue together
-# in a later call. With a larger share more rows idle, with a smaller one more texts are read again.
+# A call of `generate` ends when this share of its rows has ended and others wait: the unfinished rows continue
+# together in a later call. With a larger share more rows idle, with a smaller one more texts are read again.
 ENDED_SHARE = 0.5
 PROMPT_STEP = 8  # prompts are padded to a multiple of it
 CACHE_STEP = 256  # and the cache's length is one of this: compiling another one takes 25 s, its attention little
@@ -98,7 +98,9 @@ class ShareEnded(StoppingCriteria):
 
 
 class _UniformCache(StaticCache):
-    """A static cache whose keys have the type of its values. Under autocast they would be float32, which it refuses."""
+    """
+    A static cache whose keys have the type of its values. Under autocast they would be float32, which it refuses.
+    """
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
         return super().update(key_states.to(value_states.dtype), value_states, *args, **kwargs)
@@ -110,8 +112,8 @@ class StaticSampler(Sampler):
 
     Draws depend on a row's own uniform numbers, as those of [`Sampler`], up to rounding. As many rows as fit in memory
     are written at once. All calls have the same number of rows and the same cache, so that compilation happens once or
-    twice. When half of a call's rows have ended and others wait, the unfinished ones continue in a later call, with what
-    they have written as part of their prompts.
+    twice. When half of a call's rows have ended and others wait, the unfinished ones continue in a later call, with
+    what they have written as part of their prompts.
 
     If the model cannot be compiled, [`Sampler`]'s loop samples instead.
 
@@ -196,7 +198,8 @@ class StaticSampler(Sampler):
         num_rows = min(1 << max(0, len(rows) - 1).bit_length(), self._max_rows)
         if self._cache is None or num_rows > self._cache_shape[0] or length > self._cache_shape[1]:
             self._cache = None  # first, because its memory is free for the new one
-            gc.collect()  # compilation leaves references in circles to earlier caches, and to models that are not used any more
+            # Compilation leaves references in circles to earlier caches, and to models that are not used any more.
+            gc.collect()
             device = self.model.device
             if device.type == "cuda":
                 free = _free_bytes(device) * (TRAINING_FREE_SHARE if self.leaves_room else FREE_SHARE)
@@ -297,7 +300,9 @@ class StaticSampler(Sampler):
 
 @contextmanager
 def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[Any]:
-    """Return the model that generates, without the settings of its own generation config, which `generate` would add."""
+    """
+    Return the model that generates, without the settings of its own generation config, which `generate` would add.
+    """
     inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     stored = inner.generation_config
     inner.generation_config = GenerationConfig()

@@ -215,7 +215,8 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if changed:
         reported = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)
         raise ValueError(
-            f"The evidence in {path.parent} was made with other settings: {reported}. Use those settings or another folder."
+            f"The evidence in {path.parent} was made with other settings: {reported}. Use those settings or another"
+            " folder."
         )
 
 

@@ -59,8 +59,8 @@ class VerifierScorer:
 
     ```python
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
-    problem = "Ana has 6 pens.\\nBen has 4 more than Ana.\\nCleo has half as many as Ben.\\nHow many pens does Cleo have?"
-    scores = scorer([problem], ["Ana has 6\\nBen has 4 more than Ana: 6 + 4 = 10\\nCleo has half as many as Ben: 10 / 2 = 5\\n#### 5"])
+    problem = "Ana has 6 pens.\\nBen has 4 more than Ana.\\nHow many pens does Ben have?"
+    scores = scorer([problem], ["Ana has 6\\nBen has 4 more than Ana: 6 + 4 = 10\\n#### 10"])
     ```
     """
 
@@ -174,7 +174,8 @@ class VerifierScorer:
         """
         Return the index of the solution with the highest score; of equal ones, the first.
 
-        Where final answers can be compared, a vote among them is often right more often: docs/how-to/choose-among-answers.md says when.
+        Where final answers can be compared, a vote among them is often right more often:
+        docs/how-to/choose-among-answers.md says when.
 
         Raises:
             ValueError: as for a call, or without a solution.
@@ -187,8 +188,9 @@ class VerifierScorer:
     def _calibrated(self) -> ScoreCalibration:
         if self.calibration is None:
             raise ValueError(
-                f"This verifier has no calibration (`{CALIBRATION}` beside its weights, with quantiles), so that its scores have no "
-                "threshold or probability. Make one from solutions with known correctness: `pvg calibrate VERIFIER labelled.jsonl`."
+                f"This verifier has no calibration (`{CALIBRATION}` beside its weights, with quantiles), so that its"
+                " scores have no threshold or probability. Make one from solutions with known correctness: `pvg"
+                " calibrate VERIFIER labelled.jsonl`."
             )
         return self.calibration
 
@@ -196,8 +198,9 @@ class VerifierScorer:
         """
         Return the scorer as a reward function for TRL's trainers (`reward_funcs=scorer.as_reward_func()`).
 
-        Its name in their logs is `verifier`. A verifier's folder itself (`reward_funcs=FOLDER`) is right only for chats
-        of the problem alone: TRL reads texts without the end token, and the whole prompt in place of the problem.
+        Its name in their logs is `verifier`. A verifier's folder itself (`reward_funcs=FOLDER`) is right only for
+        chats of the problem alone: TRL reads texts without the end token, and the whole prompt in place of the
+        problem.
 
         Args:
             problem_column (`str`, defaults to `"problem"`):
@@ -228,8 +231,8 @@ class VerifierScorer:
             if problems is None:
                 known = sorted(name for name, values in columns.items() if isinstance(values, list))
                 raise ValueError(
-                    f"The reward function `verifier` reads problems from the column `{problem_column}`, which the dataset "
-                    f"lacks; it has {known}. Name the column: `as_reward_func(problem_column=...)`."
+                    f"The reward function `verifier` reads problems from the column `{problem_column}`, which the"
+                    f" dataset lacks; it has {known}. Name the column: `as_reward_func(problem_column=...)`."
                 )
             return self([_last_text(problem) for problem in problems], [_last_text(text) for text in completions])
 
@@ -261,8 +264,9 @@ class VerifierScorer:
         (alone,) = self.verifier_input.encode(self.tokenizer, [problem], [""])
         if len(alone) >= limit:
             raise ValueError(
-                f"The problem `{' '.join(problem.split()[:8])} ...` fills the verifier's `max_length` by itself: it has "
-                f"{len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or remove the problem."
+                f"The problem `{' '.join(problem.split()[:8])} ...` fills the verifier's `max_length` by itself: it"
+                f" has {len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or remove the"
+                " problem."
             )
 
     def _read(self, texts: Sequence[tuple[str, str]]) -> list[float]:

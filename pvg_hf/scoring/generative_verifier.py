@@ -58,7 +58,8 @@ class GenerativeVerifier:
 
     ```python
     verifier = GenerativeVerifier.from_pretrained("verifier")
-    scores = verifier(["Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"], ["has 6\\nMonday finds 4: 6 + 4 = 10\\nTuesday loses 3: 10 - 3 = 7\\n#### 7"])
+    problem = "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
+    scores = verifier([problem], ["has 6\\nMonday finds 4: 6 + 4 = 10\\nTuesday loses 3: 10 - 3 = 7\\n#### 7"])
     ```
     """
 

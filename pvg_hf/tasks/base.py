@@ -43,8 +43,8 @@ class Grade:
         detail (`dict[str, Any]`):
             A value for each of the task's `detail_columns`.
         abstains (`bool`, defaults to `False`):
-            Whether nobody can say if the solution is correct, through no fault of its own, such as when a sandbox failed. It
-            then gets neither a label nor a reward.
+            Whether nobody can say if the solution is correct, through no fault of its own, such as when a sandbox
+            failed. It then gets neither a label nor a reward.
     """
 
     answer: str | None
@@ -60,7 +60,9 @@ class Grade:
         return None if self.abstains else int(self.correct)
 
     def signal(self, name: str) -> float:
-        """Return `certified`, `test_pass_rate` or a number in `detail` as a float for rewards; NaN if it is missing."""
+        """
+        Return `certified`, `test_pass_rate` or a number in `detail` as a float for rewards; NaN if it is missing.
+        """
         stated = {"certified": self.certified, "test_pass_rate": self.test_pass_rate, **self.detail}
         value = stated.get(name)
         return math.nan if value is None else float(value)
@@ -113,8 +115,8 @@ class TolerantGrader:
     """
     Grades solutions with code that may fail on some of them.
 
-    A solution on which it fails has no answer, and its grade abstains, so that it gets neither a label nor a reward. The first
-    failure is logged.
+    A solution on which it fails has no answer, and its grade abstains, so that it gets neither a label nor a reward.
+    The first failure is logged.
 
     Args:
         grader: Function `(problem, solution) -> Grade`, which several threads may call at the same time.
@@ -131,7 +133,8 @@ class TolerantGrader:
         """
         Grade solutions.
 
-        Raises `ExtensionError` if it has failed on more than `MAX_FAILED_SHARE` of the solutions since [`take_counts`],
+        Raises `ExtensionError` if it has failed on more than `MAX_FAILED_SHARE` of the solutions since
+        [`take_counts`],
             and on more than `MAX_FAILED`.
         """
         grades = call_in_threads(self._grade, asked, num_threads)
@@ -142,8 +145,8 @@ class TolerantGrader:
         self.num_failed += len(errors)
         if errors and self.num_failed > max(MAX_FAILED, MAX_FAILED_SHARE * self.num_graded):
             raise ExtensionError(
-                f"{errors[-1]} It failed on {self.num_failed:,} of {self.num_graded:,} solutions; repair it, or let it grade such "
-                "solutions as incorrect."
+                f"{errors[-1]} It failed on {self.num_failed:,} of {self.num_graded:,} solutions; repair it, or let it"
+                " grade such solutions as incorrect."
             )
         return grades
 
@@ -174,15 +177,18 @@ def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:
     if grade.correct and grade.abstains:
         return "returns `correct=True` and `abstains=True`; a grade that abstains does not call a solution correct."
     if not isinstance(grade.certified, bool | np.bool_ | None):
-        return f"returns `certified={grade.certified!r:.80}`; it must be True, False, or None for a task without certificates."
+        return (
+            f"returns `certified={grade.certified!r:.80}`; it must be True, False, or None for a task without"
+            " certificates."
+        )
     rate = grade.test_pass_rate
     if rate is not None and not (isinstance(rate, Real) and 0 <= rate <= 1):
         return f"returns `test_pass_rate={rate!r:.80}`; it must lie in [0, 1], or be None for a task without tests."
     missing = [key for key in detail if key not in grade.detail]
     if missing:
         return (
-            f"returns a `detail` without {', '.join(f'`{key}`' for key in missing)} of the task's `detail_columns`; it has "
-            f"{list(grade.detail)}."
+            f"returns a `detail` without {', '.join(f'`{key}`' for key in missing)} of the task's `detail_columns`; it"
+            f" has {list(grade.detail)}."
         )
     return None
 
@@ -218,14 +224,14 @@ class Task(ABC):
             Jinja templates of the prompt per role, over `problem`, `examples`, `reference_answer`, `honest_solution`
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
-            `problem` and `solution` texts shown to a base prover, which has no role: in one text, or to a chat model as earlier
-            turns. They must not occur in any split.
+            `problem` and `solution` texts shown to a base prover, which has no role: in one text, or to a chat model
+            as earlier turns. They must not occur in any split.
         default_few_shot (`int`, *optional*):
             Number of examples shown by default; all if `None`.
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, such as the separator between two examples: a base prover
-            with examples in its prompt may continue with another problem. A solution is cut before the first of them. The
-            other roles learn to stop: what they write is scored, graded and stored whole, as in their training.
+            with examples in its prompt may continue with another problem. A solution is cut before the first of them.
+            The other roles learn to stop: what they write is scored, graded and stored whole, as in their training.
         references_are_correct (`bool`):
             Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to
             False if references are bare answers that `grade` does not read, or if some are known to be wrong.
@@ -259,7 +265,8 @@ class Task(ABC):
 
     def solution_in(self, text: str) -> str:
         """
-        Return the part of a prover's text that is its solution: what verifiers read, pools store, and the other methods get.
+        Return the part of a prover's text that is its solution: what verifiers read, pools store, and the other
+        methods get.
 
         `grade` gets the whole text. The default is all of it.
         """
@@ -337,13 +344,16 @@ class Task(ABC):
         """
         Return what the task's own processes have done since the last call, as numbers by name; nothing by default.
 
-        The numbers are logged with each phase. They depend on the machine, and are therefore no part of a run's metrics.
+        The numbers are logged with each phase. They depend on the machine, and are therefore no part of a run's
+        metrics.
         """
         return {}
 
     @property
     def isolation(self) -> str | None:
-        """Description of how the programs in solutions are isolated while they run; `None` for a task that runs none."""
+        """
+        Description of how the programs in solutions are isolated while they run; `None` for a task that runs none.
+        """
         return None
 
 
@@ -393,8 +403,8 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
     missing = [name for name in (*PROBLEM_COLUMNS, *task.columns) if name not in problems.column_names]
     if missing:
         raise ExtensionError(
-            f"{what} lacks the columns {missing}; it has {problems.column_names}. A task's problems must have {list(PROBLEM_COLUMNS)} "
-            "and the columns that its `columns` declare."
+            f"{what} lacks the columns {missing}; it has {problems.column_names}. A task's problems must have"
+            f" {list(PROBLEM_COLUMNS)} and the columns that its `columns` declare."
         )
     for name in PROBLEM_COLUMNS:
         _check_text(problems, name, what)
@@ -435,5 +445,7 @@ class RatesAnalyses(Protocol):
         ...
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
-        """Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several."""
+        """
+        Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several.
+        """
         ...

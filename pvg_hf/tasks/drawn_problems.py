@@ -51,7 +51,7 @@ def _draw_distinct(
             repeats = 0
         if repeats == MAX_REPEATS:
             raise ValueError(
-                f"There are not {number} different problems with these options; found {len(rows)}. Widen the ranges of the "
-                "options, or ask for fewer problems."
+                f"There are not {number} different problems with these options; found {len(rows)}. Widen the ranges of"
+                " the options, or ask for fewer problems."
             )
     return list(rows.values())

@@ -81,21 +81,31 @@ class Gsm8kTask(Task):
             "solution": "The bakery bakes 7 * 12 = 84 rolls.\nAfter noon 84 - 58 = 26 rolls are left.\n#### 26",
         },
         {
-            "problem": "Noor buys 3 notebooks at $4 each and a pen at $2.50. She pays with a $20 note. How much change "
-            "does she get, in dollars?",
-            "solution": "The notebooks cost 3 * 4 = 12 dollars.\nWith the pen she pays 12 + 2.50 = 14.50 dollars.\n"
-            "Her change is 20 - 14.50 = 5.50 dollars.\n#### 5.50",
+            "problem": (
+                "Noor buys 3 notebooks at $4 each and a pen at $2.50. She pays with a $20 note. How much change "
+                "does she get, in dollars?"
+            ),
+            "solution": (
+                "The notebooks cost 3 * 4 = 12 dollars.\nWith the pen she pays 12 + 2.50 = 14.50 dollars.\n"
+                "Her change is 20 - 14.50 = 5.50 dollars.\n#### 5.50"
+            ),
         },
         {
-            "problem": "A tank holds 240 liters and is 3/4 full. A pump takes out 15 liters a minute. How many minutes "
-            "until the tank is empty?",
+            "problem": (
+                "A tank holds 240 liters and is 3/4 full. A pump takes out 15 liters a minute. How many minutes "
+                "until the tank is empty?"
+            ),
             "solution": "The tank has 240 * 3 / 4 = 180 liters in it.\nThe pump needs 180 / 15 = 12 minutes.\n#### 12",
         },
         {
-            "problem": "Of the 60 pupils of a school 40% walk to it, and half of the others come by bus. How many come "
-            "by bus?",
-            "solution": "60 * 40 / 100 = 24 pupils walk.\nThe others are 60 - 24 = 36 pupils.\nOf these 36 / 2 = 18 "
-            "come by bus.\n#### 18",
+            "problem": (
+                "Of the 60 pupils of a school 40% walk to it, and half of the others come by bus. How many come "
+                "by bus?"
+            ),
+            "solution": (
+                "60 * 40 / 100 = 24 pupils walk.\nThe others are 60 - 24 = 36 pupils.\nOf these 36 / 2 = 18 "
+                "come by bus.\n#### 18"
+            ),
         },
     )
 
@@ -151,8 +161,8 @@ def _read_hub(hub_id: str, split: Split) -> list[dict[str, Any]]:
         rows = load_dataset(hub_id, "main", split=split).to_list()
     except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, config or split
         raise ValueError(
-            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {str(err).rstrip('.')}. To work without "
-            "the Hub, set `path` (in a recipe `task.path`) to a folder with `train.jsonl` and `test.jsonl`."
+            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {str(err).rstrip('.')}. To work"
+            " without the Hub, set `path` (in a recipe `task.path`) to a folder with `train.jsonl` and `test.jsonl`."
         ) from err
     for row in rows[:1]:  # the columns of a Hub dataset are the same in every row
         _check_fields(row, f"Split `{split}` of the dataset `{hub_id}`")

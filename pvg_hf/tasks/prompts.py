@@ -34,8 +34,8 @@ class PromptBuilder:
     `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
     `sneaky_sees` says so. It never sees `reference`.
 
-    For a model with a chat template, the examples are earlier turns of the chat, in every role: an instruct model that reads them
-    in one text tends to solve them first, and without them it often writes no answer that can be read. See
+    For a model with a chat template, the examples are earlier turns of the chat, in every role: an instruct model that
+    reads them in one text tends to solve them first, and without them it often writes no answer that can be read. See
     [`~PromptBuilder.messages`].
 
     Args:
@@ -121,9 +121,9 @@ class PromptBuilder:
         """
         Build the prompt as a chat, from the arguments of [`~PromptBuilder.text`].
 
-        In every role, each example is a message of the user and the assistant's answer to it: the role's template filled with
-        the example's values, and the example's `solution`. The last message asks for the problem in the same way. In a chat
-        the template itself sees no `examples`.
+        In every role, each example is a message of the user and the assistant's answer to it: the role's template
+        filled with the example's values, and the example's `solution`. The last message asks for the problem in the
+        same way. In a chat the template itself sees no `examples`.
         """
         turns = []
         for example in self.examples:
@@ -169,8 +169,8 @@ class PromptBuilder:
         honest_solution: str | None = None,
     ) -> str:
         """
-        Build the prompt as the model of `tokenizer` expects it: its [`~PromptBuilder.messages`] in the model's chat template,
-        or its [`~PromptBuilder.text`] if there is none.
+        Build the prompt as the model of `tokenizer` expects it: its [`~PromptBuilder.messages`] in the model's chat
+        template, or its [`~PromptBuilder.text`] if there is none.
 
         Raises:
             ValueError: as [`~PromptBuilder.text`] does, or if the chat template does not write the messages.

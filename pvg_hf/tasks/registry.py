@@ -80,7 +80,8 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
 
 
 def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
-    # YAML reads unquoted numbers and `on` as numbers and booleans. Only plain annotations are checked; a custom task may use any other type.
+    # YAML reads unquoted numbers and `on` as numbers and booleans. Only plain annotations are checked; a custom task
+    # may use any other type.
     stated = None if parameter is None else parameter.annotation
     allowed = get_args(stated) or (stated,)
     if not set(allowed) <= {bool, int, float, str, NoneType}:

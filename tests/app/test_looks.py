@@ -31,7 +31,8 @@ CONTROLS = {
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
 }
 VISIBLE = """() => {
-    const name = (element) => element.getAttribute("aria-label") || element.innerText || element.labels?.[0]?.innerText || element.id;
+    const name = (element) => element.getAttribute("aria-label")
+        || element.innerText || element.labels?.[0]?.innerText || element.id;
     return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
         .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
         .map((element) => name(element).trim().split("\\n")[0])
@@ -118,7 +119,8 @@ def test_a_narrow_screen_shows_a_pages_own_controls_and_needs_no_scrolling_sidew
     check_controls(page, CONTROLS[path])
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = """[...document.querySelectorAll('button, input, textarea, pre')].filter(element => element.offsetParent
-        && element.getBoundingClientRect().right > 391 && !element.closest('.scroll, nav')).map(e => e.outerHTML.slice(0, 80))"""
+        && element.getBoundingClientRect().right > 391
+        && !element.closest('.scroll, nav')).map(e => e.outerHTML.slice(0, 80))"""
     assert page.evaluate(wide) == []
 
 
@@ -127,7 +129,8 @@ def test_a_dropdowns_text_ends_before_its_arrow(addresses, open_page):
     expect(page.get_by_role("combobox", name="Show")).to_have_value("correct rejected")
     overlapping = """[...document.querySelectorAll('.secondary-wrap')].filter(e => e.checkVisibility()).filter(e => {
         const [input, arrow] = [e.querySelector('input'), e.querySelector('.icon-wrap')];
-        return input.scrollWidth > input.clientWidth || input.getBoundingClientRect().right > arrow.getBoundingClientRect().left;
+        return input.scrollWidth > input.clientWidth
+            || input.getBoundingClientRect().right > arrow.getBoundingClientRect().left;
     }).map(e => e.querySelector('input').value)"""
     assert page.evaluate(overlapping) == []
 

@@ -5,7 +5,8 @@ import pytest
 pytestmark = pytest.mark.nightly
 
 CUT = """[...document.querySelectorAll('.scroll, .scroll > *')]
-    .filter((element) => element.scrollWidth > element.clientWidth + 1 || element.getBoundingClientRect().right > innerWidth + 1)
+    .filter((element) => element.scrollWidth > element.clientWidth + 1
+        || element.getBoundingClientRect().right > innerWidth + 1)
     .map((element) => `${element.tagName} ${element.scrollWidth} in ${element.clientWidth}`)"""
 A4_WIDTH = 718  # pixels, with the 10 mm margins that browsers print with
 

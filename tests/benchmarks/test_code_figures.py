@@ -6,8 +6,12 @@ from benchmarks.code_figures import count_importers, measure, read_sources
 
 SOURCES = {
     "pvg_hf.lower": '"""One."""\n\n\ndef half(x: float) -> float:\n    """Half of x."""\n    return x / 2  # exact\n',
-    "pvg_hf.middle": "from pvg_hf.lower import half\n\n\ndef run(context: 'PhaseContext | None'):\n    return half(1)\n",
-    "pvg_hf.upper": 'from pvg_hf import lower, middle\n\nNAME = "pvg_hf.middle:run"\n\n\ndef go():\n    lower, middle\n',
+    "pvg_hf.middle": (
+        "from pvg_hf.lower import half\n\n\ndef run(context: 'PhaseContext | None'):\n    return half(1)\n"
+    ),
+    "pvg_hf.upper": (
+        'from pvg_hf import lower, middle\n\nNAME = "pvg_hf.middle:run"\n\n\ndef go():\n    lower, middle\n'
+    ),
 }
 
 

@@ -167,7 +167,8 @@ class Sums(Task):
     def rows(self, split):
         numbers = range(3) if split == "test" else range(10, 90)
         return [
-            {{"problem_id": f"{{split}}-{{n}}", "problem": f"{{n}} + 1", "reference": f"#### {{n + 1}}", "size": n}} for n in numbers
+            {{"problem_id": f"{{split}}-{{n}}", "problem": f"{{n}} + 1", "reference": f"#### {{n + 1}}", "size": n}}
+            for n in numbers
         ]
 
     def problems(self, split):
@@ -188,7 +189,10 @@ NO_PROBLEMS = {
         ["lacks the columns ['size']"],
     ),
     "another type": (
-        "def problems(self, split): return super().problems(split).remove_columns('size').add_column('size', ['x'] * len(self.rows(split)))",
+        (
+            "def problems(self, split): return super().problems(split).remove_columns('size').add_column('size', ['x']"
+            " * len(self.rows(split)))"
+        ),
         ["the column `size`", "declared as int32", "'x'"],
     ),
     "numbers as ids": (
@@ -196,7 +200,10 @@ NO_PROBLEMS = {
         ["`problem_id` of type int64", "must be text"],
     ),
     "no reference": (
-        "def rows(self, split): return [{**row, 'reference': None if n == 2 else '#### 1'} for n, row in enumerate(super().rows(split))]",
+        (
+            "def rows(self, split): return [{**row, 'reference': None if n == 2 else '#### 1'} for n, row in"
+            " enumerate(super().rows(split))]"
+        ),
         ["no `reference` in row 2"],
     ),
     "an error": ("def problems(self, split): return 1 / 0", ["'train'", "ZeroDivisionError", ".py, line"]),

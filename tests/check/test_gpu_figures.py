@@ -49,7 +49,9 @@ def test_memory_of_a_verifier_includes_the_copy_that_scores(verifier):
     ids=["a compiled generate", "a prover's step with the loop", "a verifier's step"],
 )
 def test_the_rough_time_is_of_the_right_order(kind, num_tokens, seconds, verifier):
-    """It is for games of which nothing was measured. Small models wait for Python, so that it is too short for them."""
+    """
+    It is for games of which nothing was measured. Small models wait for Python, so that it is too short for them.
+    """
     if kind == WRITING:
         rough = num_tokens * size_of("Qwen2.5-0.5B", has_lm_head=True).forward_flops / WRITING_SHARE
     else:

@@ -74,7 +74,9 @@ def test_without_a_gpu_nothing_is_resolved(amounts_of, phase):
 
 
 def test_the_cache_of_selection_is_that_of_training(amounts_of):
-    """Selection would fill the memory that training leaves, so that even the smallest micro-batch would seem too large."""
+    """
+    Selection would fill the memory that training leaves, so that even the smallest micro-batch would seem too large.
+    """
     many = amounts_of("prover.eval_samples=1000", "verifier.tokens_per_batch=1")
     few = amounts_of("prover.eval_samples=1", "verifier.tokens_per_batch=1")
     peaks = [peak_memory("prover", on_gpu(amounts, 10**8), DEEP) for amounts in (many, few)]

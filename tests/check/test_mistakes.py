@@ -240,7 +240,8 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         ),
         (
             [
-                "noise.checker.errors={targeted_buckets: [{selector: problem_draw < 1 or (difficulty > 1 and dificulty == 1)}]}"
+                "noise.checker.errors={targeted_buckets: [{selector: problem_draw < 1 or (difficulty > 1 and dificulty"
+                " == 1)}]}"
             ],
             ["`dificulty`", "Did you mean `difficulty`?"],
         ),

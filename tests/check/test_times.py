@@ -1,4 +1,7 @@
-"""Times in a plan: of earlier phases of the run, of the pilot, and of the last game with the same players on this machine."""
+"""
+Times in a plan: of earlier phases of the run, of the pilot, and of the last game with the same players on this
+machine.
+"""
 
 from dataclasses import asdict
 

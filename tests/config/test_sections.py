@@ -169,11 +169,14 @@ def test_checkpoints_are_a_tenth_of_the_phase_apart(settings, steps):
     ("settings", "steps"),
     [
         ({"eval_steps": 7}, 7),
-        # 200 solutions count as one batch of 512. Of 100 batches, 17 evaluations would be 15 %; a tenth of the phase is enough.
+        # 200 solutions count as one batch of 512. Of 100 batches, 17 evaluations would be 15 %; a tenth of the phase
+        # is enough.
         ({"max_steps": 100, "prompts_per_step": 64}, 10),
-        # 60 batches of 128: 200 solutions count as 1.56 batches, and 6 evaluations as 9.4 of the 69.4. The first is at step 0.
+        # 60 batches of 128: 200 solutions count as 1.56 batches, and 6 evaluations as 9.4 of the 69.4. The first is at
+        # step 0.
         ({"max_steps": 60}, 12),
-        # 28 batches, half of them of the helpful role: 4 evaluations are 12.5 % of all sampling; the first is at step 0.
+        # 28 batches, half of them of the helpful role: 4 evaluations are 12.5 % of all sampling; the first is at step
+        # 0.
         ({"max_steps": 14, "prompts_per_step": 64, "roles": "separate", "lora": {}}, 5),
         # 14 batches: two evaluations, at the beginning and at the end.
         ({"max_steps": 14, "prompts_per_step": 64}, 14),

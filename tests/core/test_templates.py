@@ -27,8 +27,9 @@ def test_variables_that_a_template_needs_are_listed():
 
 def test_ordinary_templates_are_rendered_unchanged():
     text = (
-        "{% for e in es %}{{ loop.index }}/{{ loop.length }} {{ e.p|trim|upper ~ '!' }}{% if not loop.last %}, {% endif %}"
-        "{% endfor %} {{ es|map(attribute='p')|join('-') }} {{ a.strip()|replace('a', 'b') }} {{ 7 * 6 % 40 }} {{ 'ab' * 2 }}"
+        "{% for e in es %}{{ loop.index }}/{{ loop.length }} {{ e.p|trim|upper ~ '!' }}{% if not loop.last %}, {%"
+        " endif %}{% endfor %} {{ es|map(attribute='p')|join('-') }} {{ a.strip()|replace('a', 'b') }} {{ 7 * 6 % 40"
+        " }} {{ 'ab' * 2 }}"
     )
     rendered = compile_template(text).render(es=[{"p": " x "}, {"p": "y"}], a=" a ")
     assert rendered == "1/2 X!, 2/2 Y!  x -y b 2 abab"

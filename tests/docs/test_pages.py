@@ -71,7 +71,9 @@ WITHOUT_PARSER = {"examples/one_round.py", "benchmarks/code_figures.py"}  # read
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {
     "max_steps=200": "max_steps=2",
-    'GRPOConfig("prover", ': 'GRPOConfig("prover", use_cpu=True, bf16=False, report_to="none", max_completion_length=8, ',
+    'GRPOConfig("prover", ': (
+        'GRPOConfig("prover", use_cpu=True, bf16=False, report_to="none", max_completion_length=8, '
+    ),
 }
 CHAT_TEMPLATE = "{% for message in messages %}User: {{ message.content }}\n{% endfor %}"
 TEMPLATE = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 1024)
@@ -191,7 +193,10 @@ def proof_file(folder) -> None:
 
 @pytest.fixture
 def runs(folder, tokenizer, tiny_models) -> None:
-    """The runs that the page on players loads from: one with full weights, three with adapters on a packaged or own model."""
+    """
+    The runs that the page on players loads from: one with full weights, three with adapters on a packaged or own
+    model.
+    """
     packaged = resolve_model("arithmetic", "prover")
     quickstart = folder / "runs/quickstart/prover/round-001/helpful"
     save_player(make_prover(Path(packaged)), load_tokenizer(packaged), quickstart, "prover")

@@ -74,8 +74,8 @@ def test_effective_sample_size_by_hand():
     ids = np.repeat(np.arange(6), 2)
     figure = rate_by_problem([1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0], ids)
     assert (figure.low, figure.high) == wilson(2 / 3, 6)
-    # 2 2 1 1 1 1: excesses .667 twice and -.333 four times, squares 4/3; v = 4/3 / 144 * 6/5 = 1/90; p (1 - p) / v = 20,
-    # and 20 (z / t)^2 = 11.627, below the 12 solutions.
+    # 2 2 1 1 1 1: excesses .667 twice and -.333 four times, squares 4/3; v = 4/3 / 144 * 6/5 = 1/90; p (1 - p) / v =
+    # 20, and 20 (z / t)^2 = 11.627, below the 12 solutions.
     figure = rate_by_problem([1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0], ids)
     assert (figure.low, figure.high) == wilson(2 / 3, 20 * (Z / 2.5705818) ** 2)
 
@@ -99,8 +99,8 @@ def test_a_tie_counts_half():
 
 
 def test_rates_of_one_still_have_an_interval_that_covers_the_truth():
-    # 40 problems with a pair each, true rate .97: 30 % of samples hold no loss. Standard error as below, so at least .90;
-    # a bootstrap covers .70.
+    # 40 problems with a pair each, true rate .97: 30 % of samples hold no loss. Standard error as below, so at least
+    # .90; a bootstrap covers .70.
     rng = np.random.default_rng(0)
     figures = [rate_by_problem(rng.random(40) < 0.97, np.arange(40)) for _ in range(300)]
     assert np.mean([figure.low <= 0.97 <= figure.high for figure in figures]) >= 0.90
@@ -154,7 +154,8 @@ def test_a_difference_of_rates_without_shared_problems_is_newcombes():
 
 
 def test_a_difference_between_none_and_all_keeps_its_width():
-    # Wilson of 3 of 3 begins at 3 / (3 + z^2) = .4385, that of 0 of 3 ends at 1 - .4385. Nothing is known of the pairing.
+    # Wilson of 3 of 3 begins at 3 / (3 + z^2) = .4385, that of 0 of 3 ends at 1 - .4385. Nothing is known of the
+    # pairing.
     figure = rate_difference([1, 1, 1], ["a", "b", "c"], [0, 0, 0], ["a", "b", "c"])
     bound = Z**2 / (3 + Z**2)
     assert (figure.value, figure.high) == (1.0, 1.0)
@@ -162,8 +163,8 @@ def test_a_difference_between_none_and_all_keeps_its_width():
 
 
 def test_pairing_takes_out_the_problems_difficulty():
-    # Half of 40 problems are solved on both sides: r = 1, and with four unrelated ones 40/44. Both bounds of .5 of 40 lie
-    # w away, so that the difference is 0 +- w sqrt(2 (1 - 40/44)); unpaired it is 0 +- w sqrt(2).
+    # Half of 40 problems are solved on both sides: r = 1, and with four unrelated ones 40/44. Both bounds of .5 of 40
+    # lie w away, so that the difference is 0 +- w sqrt(2 (1 - 40/44)); unpaired it is 0 +- w sqrt(2).
     solved, ids = np.repeat([0, 1], 20), np.arange(40)
     width = rate(20, 40).high - 0.5
     paired, unpaired = rate_difference(solved, ids, solved, ids), rate_difference(solved, ids, solved, 100 + ids)

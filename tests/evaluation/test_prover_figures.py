@@ -133,7 +133,9 @@ def test_steps_that_count_as_early(num_steps, share, steps_per_batch, last):
 
 
 def simulated_training(rng, before: float, early: float) -> list[dict]:
-    """Batches of 8 problems with 8 solutions, 6 of them wrong, of a phase with 50 steps; acceptance varies by problem."""
+    """
+    Batches of 8 problems with 8 solutions, 6 of them wrong, of a phase with 50 steps; acceptance varies by problem.
+    """
 
     def batch(step: int, rate: float) -> list[dict]:
         rates = rng.beta(3 * rate, 3 * (1 - rate), size=8)  # correlation .25 within a problem

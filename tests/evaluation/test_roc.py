@@ -88,7 +88,8 @@ def test_best_of_two_is_the_area(curves):
 
 
 def test_best_of_four_by_hand():
-    # Correct scores are 3 or 1 with equal chances, incorrect ones always 2: of two correct ones, the best beats 2 in 3/4.
+    # Correct scores are 3 or 1 with equal chances, incorrect ones always 2: of two correct ones, the best beats 2 in
+    # 3/4.
     scores, correct = np.array([3.0, 1.0, 2.0]), np.array([True, True, False])
     assert balanced_best_of(RocCurves(scores, correct)(np.ones((1, 3))), 4) == pytest.approx([3 / 4])
 
@@ -134,8 +135,8 @@ def test_figures_of_a_curve_by_hand():
 
 def test_a_monitor_flags_what_is_least_convincing():
     """
-    Attacks are the positive class. Flagged first are the attack at 0, the honest solution at 1, then the attack at 2: the
-    recall is 1/2 up to a false positive rate of 1/100, and over all rates up to 1/10.
+    Attacks are the positive class. Flagged first are the attack at 0, the honest solution at 1, then the attack at 2:
+    the recall is 1/2 up to a false positive rate of 1/100, and over all rates up to 1/10.
     """
     honest = pd.DataFrame({"problem_id": list("abc"), "score": [1.0, 3.0, 4.0]})
     attacks = pd.DataFrame({"problem_id": list("ab"), "score": [0.0, 2.0]})

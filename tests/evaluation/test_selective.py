@@ -64,7 +64,9 @@ def test_a_tied_vote_is_shared(answers, correct, share):
 
 
 def test_the_majority_figure_shares_ties():
-    """The first problem has a tie of 1 and 2, of which 2 is right; the second has 5 alone, which is right: (.5 + 1) / 2."""
+    """
+    The first problem has a tie of 1 and 2, of which 2 is right; the second has 5 alone, which is right: (.5 + 1) / 2.
+    """
     rows = solutions(
         [("1", False, 0.0), ("2", True, 0.0)],
         [("5", True, 0.0), ("5", True, 0.0)],
@@ -129,8 +131,9 @@ def test_the_rule_that_was_right_most_often_is_the_default():
 
 
 def test_platts_scaling_by_hand():
-    # Two scores, each with three choices: 2 of 3 correct at 1, 1 of 3 at -1. Targets are (3 + 1) / (3 + 2) = .8 and .2, so
-    # the mean target is (2 * .8 + .2) / 3 = .6 at 1 and .4 at -1, which two parameters meet exactly: slope = log(.6 / .4).
+    # Two scores, each with three choices: 2 of 3 correct at 1, 1 of 3 at -1. Targets are (3 + 1) / (3 + 2) = .8 and
+    # .2, so the mean target is (2 * .8 + .2) / 3 = .6 at 1 and .4 at -1, which two parameters meet exactly: slope =
+    # log(.6 / .4).
     calibration = fit_calibration([1.0] * 3 + [-1.0] * 3, [True, True, False, True, False, False], num_samples=8)
     assert calibration.slope == pytest.approx(np.log(1.5), abs=1e-3)
     assert calibration.intercept == pytest.approx(0.0, abs=1e-3)

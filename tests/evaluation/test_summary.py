@@ -81,7 +81,8 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert (values["best_of_n/4"], figures["round/best_of_n/4"].n) == (None, 0)
     assert (values["verifier_pair_accuracy"], figures["round/verifier_pair_accuracy"].n) == (0.5, 2)
     assert (values["verifier_pair_accuracy/base"], values["verifier_pair_accuracy/round-000-sneaky"]) == (1.0, 0.0)
-    # h is judged at i's threshold, 2, and i at h's, 1.5: of the correct solutions neither is accepted, of the others 3.0.
+    # h is judged at i's threshold, 2, and i at h's, 1.5: of the correct solutions neither is accepted, of the others
+    # 3.0.
     assert (values["verifier_tpr"], values["verifier_fpr"], values["verifier_youden_j"]) == (0.0, 0.5, -0.5)
     # Test pairs of a: 2.0 against 0.0 and 3.0; of b: 1.0 and 1.5 against -1.0: three of four won.
     assert (values["test_pair_accuracy"], figures["round/test_pair_accuracy"].n) == (0.75, 4)

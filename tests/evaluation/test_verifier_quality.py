@@ -76,10 +76,10 @@ def test_auc_agrees_with_scikit_learn():
 
 
 def test_auc_interval_by_hand():
-    # Ten problems with a correct and an incorrect solution each. Correct score 3 (seven times) and 1 (thrice), incorrect
-    # 2: AUC = .7. A problem's correct solution is ahead of all or none of the others, and each incorrect one is behind
-    # .7 of them, its mean: excesses .03 (seven) and -.07 (three), squares .0063 + .0147 = .021; v = .021 * 10/9 = .02333;
-    # .21 / v = 9, and fewer by (z / t)^2: no less than the ten problems. So it is as 7 of 10.
+    # Ten problems with a correct and an incorrect solution each. Correct score 3 (seven times) and 1 (thrice),
+    # incorrect 2: AUC = .7. A problem's correct solution is ahead of all or none of the others, and each incorrect one
+    # is behind .7 of them, its mean: excesses .03 (seven) and -.07 (three), squares .0063 + .0147 = .021; v = .021 *
+    # 10/9 = .02333; .21 / v = 9, and fewer by (z / t)^2: no less than the ten problems. So it is as 7 of 10.
     rows = as_rows(*((k, 3.0 if k < 7 else 1.0, True) for k in range(10)), *((k, 2.0, False) for k in range(10)))
     figure = roc_auc(rows)
     assert (figure.value, figure.low, figure.high) == pytest.approx((0.7, rate(7, 10).low, rate(7, 10).high))
@@ -191,8 +191,8 @@ def test_a_half_without_a_threshold_from_the_other_is_not_judged():
 
 
 def test_random_scores_have_no_skill_at_a_threshold():
-    # 60 problems with a solution each, 200 times: J has a standard deviation of about sqrt(.25/30 + .25/30) = .13 each,
-    # its mean one of .009, so four of these are .037. At the threshold chosen on the same rows the mean is .15.
+    # 60 problems with a solution each, 200 times: J has a standard deviation of about sqrt(.25/30 + .25/30) = .13
+    # each, its mean one of .009, so four of these are .037. At the threshold chosen on the same rows the mean is .15.
     rng = np.random.default_rng(0)
     skills = []
     for _ in range(200):

@@ -61,10 +61,11 @@ def test_before_the_first_evaluation_nothing_is_said():
 def test_a_first_round_is_judged_by_its_own_prover():
     (statement,) = verifier_statements([FIRST])
     assert (statement.mark, statement.subject) == ("plain", "Verifier 0 on its own prover")
-    assert statement.text == (
-        "it orders 70.0 % [67.0, 73.0] (n=1,200) of the pairs of a correct and an incorrect solution rightly (by chance 50 %): clearly "
-        "better than chance. Where it accepts 95 % of the helpful correct solutions, it accepts 89.4 % [86.4, 92.4] (n=400) of the "
-        "sneaky mistakes (by chance 95 %): clearly better than chance."
+    assert (
+        statement.text
+        == "it orders 70.0 % [67.0, 73.0] (n=1,200) of the pairs of a correct and an incorrect solution rightly (by"
+        " chance 50 %): clearly better than chance. Where it accepts 95 % of the helpful correct solutions, it"
+        " accepts 89.4 % [86.4, 92.4] (n=400) of the sneaky mistakes (by chance 95 %): clearly better than chance."
     )
 
 
@@ -85,29 +86,32 @@ def test_a_verifier_is_bad_unless_it_clearly_beats_chance_on_its_own_prover(pair
     assert f"rightly (by chance 50 %): {pair_words} than chance. Where" in statement.text
     assert f"(by chance 95 %): {words} than chance." in statement.text
     assert statement.text.endswith(
-        " Earlier verifiers, which this prover was not trained against, accept 55.0 % [52.0, 58.0] (n=400) (verifier 0)."
+        " Earlier verifiers, which this prover was not trained against, accept 55.0 % [52.0, 58.0] (n=400)"
+        " (verifier 0)."
     )
 
 
 def test_a_better_verifier_accepts_fewer_on_every_pool():
     statement = said(FIRST, second(base=0.3))["Verifier 1 against verifier 0"]
     assert (statement.mark, statement.tag) == ("good", "as hoped")
-    assert statement.text == (
-        "worst on the sneaky mistakes of the base prover: verifier 1 accepts 30.0 % [27.0, 33.0] (n=400) and verifier 0 50.0 % "
-        "[47.0, 53.0] (n=400), each where it accepts 95 % of the helpful correct solutions. Change -20.0 points [-25.0, -15.0]: "
-        "clearly fewer than verifier 0. Elsewhere: no clear change on prover 1 (trained against verifier 1); clearly fewer on prover 0 "
-        "(trained against verifier 0)."
+    assert (
+        statement.text
+        == "worst on the sneaky mistakes of the base prover: verifier 1 accepts 30.0 % [27.0, 33.0] (n=400) and"
+        " verifier 0 50.0 % [47.0, 53.0] (n=400), each where it accepts 95 % of the helpful correct solutions."
+        " Change -20.0 points [-25.0, -15.0]: clearly fewer than verifier 0. Elsewhere: no clear change on prover 1"
+        " (trained against verifier 1); clearly fewer on prover 0 (trained against verifier 0)."
     )
 
 
 def test_a_worse_verifier_leads_with_its_worst_pool():
     statement = said(FIRST, second(base=0.8, first=0.97))["Verifier 1 against verifier 0"]
     assert (statement.mark, statement.tag) == ("bad", "not as hoped")
-    assert statement.text == (
-        "worst on the sneaky mistakes of the base prover: verifier 1 accepts 80.0 % [77.0, 83.0] (n=400) and verifier 0 50.0 % "
-        "[47.0, 53.0] (n=400), each where it accepts 95 % of the helpful correct solutions. Change +30.0 points [+25.0, +35.0]: "
-        "clearly more than verifier 0. Elsewhere: clearly more on prover 0 (trained against verifier 0); no clear change on "
-        "prover 1 (trained against verifier 1)."
+    assert (
+        statement.text
+        == "worst on the sneaky mistakes of the base prover: verifier 1 accepts 80.0 % [77.0, 83.0] (n=400) and"
+        " verifier 0 50.0 % [47.0, 53.0] (n=400), each where it accepts 95 % of the helpful correct solutions."
+        " Change +30.0 points [+25.0, +35.0]: clearly more than verifier 0. Elsewhere: clearly more on prover 0"
+        " (trained against verifier 0); no clear change on prover 1 (trained against verifier 1)."
     )
 
 
@@ -131,7 +135,8 @@ def test_a_verifier_that_accepts_more_of_its_own_prover_only_is_not_blamed_for_i
     assert "Elsewhere: clearly more on prover 1 (trained against verifier 1); clearly fewer on" in statement.text
 
 
-# The review's case: round 2 starved. Its own threshold rejects so much that it accepts 22.7 % of its prover's mistakes, after 94.4 %.
+# The review's case: round 2 starved. Its own threshold rejects so much that it accepts 22.7 % of its prover's
+# mistakes, after 94.4 %.
 GOOD = second(base=0.48, first=0.197, own_pairs=0.72)
 DEGENERATE = RoundData(
     2,
@@ -156,24 +161,28 @@ def test_a_degenerate_verifier_is_not_praised_for_rejecting_everything():
     own, fell, before, first = (statement.text for statement in statements)
     assert "it accepts 68.0 % [65.0, 71.0] (n=400) of the sneaky mistakes" in own
     assert own.endswith(
-        "Earlier verifiers, which this prover was not trained against, accept 50.0 % [47.0, 53.0] (n=400) (verifier 1) and 60.0 % [57.0, "
-        "63.0] (n=400) (verifier 0)."
+        "Earlier verifiers, which this prover was not trained against, accept 50.0 % [47.0, 53.0] (n=400) (verifier 1)"
+        " and 60.0 % [57.0, 63.0] (n=400) (verifier 0)."
     )
-    assert fell == (
-        "pair accuracy, held-out, fell to 65.0 % [62.0, 68.0] (n=900), from 83.0 % [80.0, 86.0] (n=900) in round 1; AUC, "
-        "held-out, fell to 66.0 % [63.0, 69.0] (n=900), from 85.0 % [82.0, 88.0] (n=900) in round 1; completeness, own "
-        "threshold, fell to 55.1 % [52.1, 58.1] (n=400), from 93.5 % [90.5, 96.5] (n=400) in round 1 (the intervals do not overlap)."
+    assert (
+        fell
+        == "pair accuracy, held-out, fell to 65.0 % [62.0, 68.0] (n=900), from 83.0 % [80.0, 86.0] (n=900) in round 1;"
+        " AUC, held-out, fell to 66.0 % [63.0, 69.0] (n=900), from 85.0 % [82.0, 88.0] (n=900) in round 1;"
+        " completeness, own threshold, fell to 55.1 % [52.1, 58.1] (n=400), from 93.5 % [90.5, 96.5] (n=400) in"
+        " round 1 (the intervals do not overlap)."
     )
     # Neither is the pool's own verifier: the interval is that of the ends of both.
-    assert before == (
-        "worst on the sneaky mistakes of prover 0: verifier 2 accepts 68.1 % [65.1, 71.1] (n=400) and verifier 1 19.7 % [16.7, 22.7] "
-        "(n=400), each where it accepts 95 % of the helpful correct solutions. Change +48.4 points [+42.4, +54.4]: clearly more than "
-        "verifier 1. Elsewhere: clearly more on the base prover, prover 1 (trained against verifier 1), prover 2 (trained "
-        "against verifier 2)."
+    assert (
+        before
+        == "worst on the sneaky mistakes of prover 0: verifier 2 accepts 68.1 % [65.1, 71.1] (n=400) and verifier 1"
+        " 19.7 % [16.7, 22.7] (n=400), each where it accepts 95 % of the helpful correct solutions. Change +48.4"
+        " points [+42.4, +54.4]: clearly more than verifier 1. Elsewhere: clearly more on the base prover, prover 1"
+        " (trained against verifier 1), prover 2 (trained against verifier 2)."
     )
     assert first.startswith("worst on the sneaky mistakes of the base prover: verifier 2 accepts 70.0 %")
     assert first.endswith(
-        "Elsewhere: clearly more on prover 1, prover 2 (trained against verifier 2); clearly fewer on prover 0 (trained against verifier 0)."
+        "Elsewhere: clearly more on prover 1, prover 2 (trained against verifier 2); clearly fewer on prover 0"
+        " (trained against verifier 0)."
     )
     assert not any("22.7" in text for text in (own, fell, first))
 
@@ -212,7 +221,9 @@ def test_too_few_solutions_tell_nothing():
 
 @pytest.mark.parametrize("keys", [("pools/accepted",), ("pools/accepted_change",)], ids=["no shares", "no changes"])
 def test_figures_that_a_round_lacks(keys):
-    """An older version computed none of them; without the paired changes, the intervals of both shares are compared."""
+    """
+    An older version computed none of them; without the paired changes, the intervals of both shares are compared.
+    """
     rounds = [
         RoundData(
             data.round_index, figures={name: data.figures[name] for name in data.figures if not name.startswith(keys)}
@@ -232,5 +243,6 @@ def test_any_two_rounds_of_a_run_can_be_compared():
     assert statement.subject == "Verifier 1 against verifier 0"
     assert statement.text.startswith("worst on the sneaky mistakes of the base prover: verifier 1 accepts 48.0 %")
     assert statement.text.endswith(
-        "Elsewhere: no clear change on prover 1 (trained against verifier 1); clearly fewer on prover 0 (trained against verifier 0), prover 2."
+        "Elsewhere: no clear change on prover 1 (trained against verifier 1); clearly fewer on prover 0 (trained"
+        " against verifier 0), prover 2."
     )

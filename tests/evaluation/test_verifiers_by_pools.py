@@ -37,8 +37,8 @@ def solutions(num_problems, score, *, verifier=1, pool=0, own_score=None, **chan
 
 
 def test_all_verifiers_accept_the_same_share_of_correct_solutions():
-    # Correct solutions score 0 to 19, two of each: .95 of 40 are those from 1 up. Of the mistakes at 0.5 to 19.5, which
-    # score as the problem does, those from 1.5 up are above: 19 of 20 problems.
+    # Correct solutions score 0 to 19, two of each: .95 of 40 are those from 1 up. Of the mistakes at 0.5 to 19.5,
+    # which score as the problem does, those from 1.5 up are above: 19 of 20 problems.
     rows = solutions(20, lambda problem, is_correct: problem + (0.0 if is_correct else 0.5))
     figure = accepted_share(rows, **DRAWS)
     assert (figure.value, figure.n) == (pytest.approx(19 / 20), 40)

@@ -1,4 +1,6 @@
-"""`examples/notebooks/choose_and_play.ipynb` runs from the first cell to the last, with a small game in place of its own."""
+"""
+`examples/notebooks/choose_and_play.ipynb` runs from the first cell to the last, with a small game in place of its own.
+"""
 
 import json
 from pathlib import Path

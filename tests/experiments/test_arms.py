@@ -290,7 +290,9 @@ def test_a_base_prover_without_mistakes_cannot_be_compared(make_arms, played, tm
 
 
 def test_the_table_has_means_over_seeds():
-    """The half-width by Student's t with one degree of freedom is half the difference of the two values, times 12.706."""
+    """
+    The half-width by Student's t with one degree of freedom is half the difference of the two values, times 12.706.
+    """
     recipe = load_recipe({"arms": {"seeds": [0, 1], "checkers": {"key": [], "other": []}}})
     rows = [
         (0, CLEAN, nan, 0.75, nan, nan, False),

@@ -21,7 +21,9 @@ from pvg_hf.run.layout import RunFolder
 
 @pytest.fixture
 def run(tmp_path, arithmetic_run) -> RunFolder:
-    """A copy of a run that may be changed: two rounds of two steps, each with 2 prompts x 2 solutions for both roles."""
+    """
+    A copy of a run that may be changed: two rounds of two steps, each with 2 prompts x 2 solutions for both roles.
+    """
     return RunFolder(shutil.copytree(arithmetic_run, tmp_path / "small"))
 
 

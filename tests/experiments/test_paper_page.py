@@ -77,7 +77,9 @@ def test_attackers_by_standardised_src_are_shown_where_there_are_no_others(make_
 
 
 def test_no_trend_is_called_the_papers_where_it_has_none(make_run):
-    """The paper reports that roles stay separable with CGC, and a range of helpful accuracies for no round in particular."""
+    """
+    The paper reports that roles stay separable with CGC, and a range of helpful accuracies for no round in particular.
+    """
     path = make_run(2)
     for index, figure in enumerate((HIGH, LOW)):
         folder = judgement_folder(RunFolder(path), "role_separability", index)

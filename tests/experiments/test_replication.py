@@ -166,7 +166,10 @@ def test_games_are_played_once_and_tabulated(tmp_path, make_recipe):
 
 
 def test_verifiers_are_compared_on_the_provers_that_both_recipes_have(make_run):
-    """A longer run has more provers, whose mistakes its verifiers accept more or less often: no difference of the recipes."""
+    """
+    A longer run has more provers, whose mistakes its verifiers accept more or less often: no difference of the
+    recipes.
+    """
     long = load_run(make_run(3))
     short = replace(long, rounds=[data for data in long.rounds if data.round_index < 2])
     header, _, *rows = [

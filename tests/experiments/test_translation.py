@@ -13,7 +13,9 @@ INNER = load_task("arithmetic", **OPTIONS)
 
 @pytest.fixture
 def task(tmp_path):
-    """The solver is right on the first problem, wrong on the second, and without an answer on the third of each split."""
+    """
+    The solver is right on the first problem, wrong on the second, and without an answer on the third of each split.
+    """
     lines = []
     for split in ("train", "test"):
         for index, problem in enumerate(INNER.problems(split).to_list()):

@@ -19,7 +19,9 @@ OPTIONS = {"num_train": 120, "num_test": 3}
 
 @pytest.fixture
 def run(tmp_path) -> JudgedRun:
-    """The solver answers 7. The first problem's translations keep that, the second's do not, the third's second one does."""
+    """
+    The solver answers 7. The first problem's translations keep that, the second's do not, the third's second one does.
+    """
     inner = load_task("arithmetic", **OPTIONS)
     solved = tmp_path / "solved.jsonl"
     ids = [row["problem_id"] for split in ("train", "test") for row in inner.problems(split)]

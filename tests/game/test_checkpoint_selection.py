@@ -177,7 +177,9 @@ def test_the_starting_point_is_judged_by_the_same_draws(play_phase):
 
 
 def test_the_starting_point_is_kept_if_no_checkpoint_is_better(play_phase):
-    """Steps so small that the weights change and no solution does: every evaluation has the figure of the starting point."""
+    """
+    Steps so small that the weights change and no solution does: every evaluation has the figure of the starting point.
+    """
     folder = play_phase("prover", 0, prover__learning_rate=1e-7)
     assert len(set(selection_figures(folder))) == 1
     places = (folder.prover(0) / "best-helpful", Path(load_recipe(folder.recipe).prover.model), folder.prover(0))

@@ -10,8 +10,8 @@ from pvg_hf.rewards import signed_relative_convincingness
 from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import branch_off, check_same_so_far, differing, prover_steps, start_two
 
-# By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size of
-# the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.
+# By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size
+# of the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.
 DESCENT = {"verifier__trainer": {"optim": "sgd"}, "verifier__learning_rate": 1.0}
 CHANGES = {
     "verifier": DESCENT,  # 8 pairs, 4 by each process

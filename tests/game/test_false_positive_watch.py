@@ -52,8 +52,10 @@ def test_a_rise_is_reported_once_after_the_last_early_step(tmp_path):
     assert watched.alerts == [
         (
             "rise_of_false_positives",
-            "Step 3: the labels accept 75% of the helpful role's wrong solutions since the first step, 25% before it. A rise of "
-            "30% or more is typical of a training that collapses.",
+            (
+                "Step 3: the labels accept 75% of the helpful role's wrong solutions since the first step, 25% before"
+                " it. A rise of 30% or more is typical of a training that collapses."
+            ),
         )
     ]
 

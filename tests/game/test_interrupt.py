@@ -127,8 +127,8 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
 @pytest.fixture
 def whole_and_stopped(tmp_path, make_recipe, reference):
     """
-    Play a phase without interruption in one run; in another, stop it at a moment, and resume it after a look at what is
-    left in its folder.
+    Play a phase without interruption in one run; in another, stop it at a moment, and resume it after a look at what
+    is left in its folder.
     """
 
     def play_both(

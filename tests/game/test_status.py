@@ -190,9 +190,9 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
     assert "Report      none, by `logging.report`" in describe_status(silent, SCRIPT_LINE)
     assert f"Helpful     {folder.prover(0) / 'best-helpful'}" in text
     assert (
-        "Alert in round-000/prover (goodharting): Step 12: the gap closes. The sneaky role is trained for goodharting: the alert says when the "
-        "verifier began to give way."
-    ) in " ".join(text.split())
+        "Alert in round-000/prover (goodharting): Step 12: the gap closes. The sneaky role is trained for goodharting:"
+        " the alert says when the verifier began to give way." in " ".join(text.split())
+    )
 
 
 def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):
@@ -212,9 +212,9 @@ def test_the_first_sentence_of_the_report_is_repeated(recipe, folder):
     folder.evaluation(0).mkdir(parents=True)
     write_json(folder.evaluation(0) / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
     assert (
-        "Not clear: verifier 0 has too few solutions of its own prover to be judged; 86 % of the helpful prover's solutions are correct, "
-        "47 % before the game."
-    ) in " ".join(describe_status(recipe, SCRIPT_LINE).split())
+        "Not clear: verifier 0 has too few solutions of its own prover to be judged; 86 % of the helpful prover's"
+        " solutions are correct, 47 % before the game." in " ".join(describe_status(recipe, SCRIPT_LINE).split())
+    )
 
 
 @pytest.mark.parametrize("is_finished", [False, True])

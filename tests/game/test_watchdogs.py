@@ -37,8 +37,9 @@ def test_a_phase_is_tested_whole_and_in_halves(num_steps, least, lengths):
 
 def test_collapse_is_reported_once():
     """
-    Of the 32 groups of 4 steps as many as 0 and 3 are valid. There are 3 tests, of .05 / 3 = .0167 each, and .9 ** 32 = .034 is
-    above it. Of the 64 groups of 8 steps, 3 or fewer are valid with a probability of .1 ** 0 * .9 ** 64 + ... = .111.
+    Of the 32 groups of 4 steps as many as 0 and 3 are valid. There are 3 tests, of .05 / 3 = .0167 each, and .9 ** 32
+    = .034 is above it. Of the 64 groups of 8 steps, 3 or fewer are valid with a probability of .1 ** 0 * .9 ** 64 +
+    ... = .111.
     """
     watched = Watched()
     assert watched.update(valid_sneaky=[0.0] * 4 + [3 / 32] * 4) == [False] * 8
@@ -49,7 +50,10 @@ def test_collapse_is_reported_once():
     assert watched.alerts == [
         (
             "sneaky_collapse",
-            "Step 8: 0% of the sneaky solutions of the last 8 steps are answered and incorrect, significantly below 10%.",
+            (
+                "Step 8: 0% of the sneaky solutions of the last 8 steps are answered and incorrect, significantly"
+                " below 10%."
+            ),
         )
     ]
 
@@ -120,7 +124,9 @@ def test_trend_of_the_whole_phase_is_seen_at_its_end():
 
 
 def test_goodharting_says_what_was_seen():
-    """Fitted lines: mean 2.525, slope (-1.5 * 4 - .5 * 3 + .5 * 2.1 + 1.5 * 1) / 5 = -.99, so 4.01 and 1.04 at the ends."""
+    """
+    Fitted lines: mean 2.525, slope (-1.5 * 4 - .5 * 3 + .5 * 2.1 + 1.5 * 1) / 5 = -.99, so 4.01 and 1.04 at the ends.
+    """
     watched = Watched()
     watched.update(score_gap=FALLING, exploit_rate=RISING)
     assert watched.alerts[0][1] == (
@@ -150,9 +156,10 @@ def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_reported):
 
 def test_reversed_ranks_are_goodharting_too():
     """
-    The mean of (-.5, -.49, -.5, -.51) is -.5, its standard error for independent steps sqrt(.0002 / 3 / 4) = .0041. Their correlation
-    is 0, and 1/4 with the correction of its bias, so that they count as 4 * .75 / 1.25 = 2.4 steps: -95 standard errors with 1.4 degrees
-    of freedom, P = .0006. That of (.5, -.5, -.5, -.5) is less than 1 standard error below 0.
+    The mean of (-.5, -.49, -.5, -.51) is -.5, its standard error for independent steps sqrt(.0002 / 3 / 4) = .0041.
+    Their correlation is 0, and 1/4 with the correction of its bias, so that they count as 4 * .75 / 1.25 = 2.4 steps:
+    -95 standard errors with 1.4 degrees of freedom, P = .0006. That of (.5, -.5, -.5, -.5) is less than 1 standard
+    error below 0.
     """
     watched = Watched()
     watched.update(score_correctness_correlation=[0.5, -0.5, -0.5, -0.5, -0.5, -0.49, -0.5, -0.51])
@@ -171,7 +178,9 @@ def test_goodharting_stops_or_reports_or_neither(setting, ends, num_alerts):
 
 
 def test_trend_is_tested_by_students_t():
-    """(0, 2, 1): slope .5, standard error .866, t = .577 with one degree of freedom: P = .5 - atan(.577) / pi = 1 / 3."""
+    """
+    (0, 2, 1): slope .5, standard error .866, t = .577 with one degree of freedom: P = .5 - atan(.577) / pi = 1 / 3.
+    """
     values = np.array([0.0, 2.0, 1.0])
     assert fit_trend(values, "greater").p_value == pytest.approx(1 / 3)
     assert fit_trend(values, "less").p_value == pytest.approx(2 / 3)
@@ -189,8 +198,9 @@ def test_negative_mean_is_tested_by_students_t():
 
 def test_neighbouring_steps_that_are_alike_are_no_trend():
     """
-    Of phases of 60 steps with a correlation of .6 between neighbours, Student's t for independent steps finds a trend at 5 % in a
-    fifth; with fewer effective steps it is 5 %, and at most 8 % with 3.3 standard errors of 500 phases added (.032).
+    Of phases of 60 steps with a correlation of .6 between neighbours, Student's t for independent steps finds a trend
+    at 5 % in a fifth; with fewer effective steps it is 5 %, and at most 8 % with 3.3 standard errors of 500 phases
+    added (.032).
     """
     rng = np.random.default_rng(0)
     found = []

@@ -240,7 +240,8 @@ def _save_adapters(base: Path, player: str, run: RunFolder, tokenizer) -> None:
         name_base(model, place, player=player, run=run.root)
 
 
-# The code that the Hub's page of a model with adapters shows; the base's name is read from the root's configuration there.
+# The code that the Hub's page of a model with adapters shows; the base's name is read from the root's configuration
+# there.
 USE_THIS_MODEL = """
 from peft import AutoPeftModelForCausalLM, AutoPeftModelForSequenceClassification, PeftConfig
 from transformers import AutoModelForSequenceClassification
@@ -260,7 +261,8 @@ judges = [
     AutoPeftModelForSequenceClassification.from_pretrained(verifier),
 ]
 ids = AutoTokenizer.from_pretrained(repo)("Ana has 3 pens.", return_tensors="pt")["input_ids"]
-print(json.dumps([problem, inputs["input_ids"].tolist(), solution, [model(ids).logits[0, -1].tolist() for model in (*models, *judges)]]))
+logits = [model(ids).logits[0, -1].tolist() for model in (*models, *judges)]
+print(json.dumps([problem, inputs["input_ids"].tolist(), solution, logits]))
 """
 
 

@@ -68,7 +68,8 @@ def test_the_closed_form_matches_simulated_checks(policy, options):
         for label, expected in ((1, ending.accept), (0, ending.reject), (None, ending.abstain)):
             assert shares[label] == pytest.approx(expected, abs=bound(expected, number))
         assert ending.accept + ending.reject + ending.abstain == pytest.approx(1)
-        # a check makes 1 to 3 calls, costs 1 to 7 and waits up to 120 s: five standard errors of what lies in such a range
+        # a check makes 1 to 3 calls, costs 1 to 7 and waits up to 120 s: five standard errors of what lies in such a
+        # range
         for name, largest in (("attempts", 3), ("cost", 7), ("duration_ms", 100_000)):
             mean = sum(getattr(outcome, name) for outcome in outcomes) / number
             expected = ending.num_calls if name == "attempts" else vars(ending)[name]
@@ -78,8 +79,8 @@ def test_the_closed_form_matches_simulated_checks(policy, options):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_labels_of_the_channel_can_be_made_unbiased(policy):
     """
-    With (rho0, rho1) of the labels that are given, u = (y - rho0) / (1 - rho0 - rho1) has the truth as its mean, for checks
-    that are independent given the truth and abstain at a rate that may depend on it (formulas, sec. 1).
+    With (rho0, rho1) of the labels that are given, u = (y - rho0) / (1 - rho0 - rho1) has the truth as its mean, for
+    checks that are independent given the truth and abstain at a rate that may depend on it (formulas, sec. 1).
     """
     routing = Routing(ROUGH, policy)
     rho0, rho1 = routed_channel(routing).label_rates

@@ -163,6 +163,7 @@ def test_escalations_by_transition(counts):
     rates = escalation_rates(counts)
     timeouts = counts.injected["timeout", "quick", "all"]
     assert {name: figure.n for name, figure in rates.items()} == {"quick->slow": timeouts}
-    # of the solutions that timed out two in three are correct; the slow tier accepts .85 of these, and .02 of the others
+    # of the solutions that timed out two in three are correct; the slow tier accepts .85 of these, and .02 of the
+    # others
     expected = (2 * 0.85 + 0.02) / 3
     assert rates["quick->slow"].value == pytest.approx(expected, abs=5 * (0.25 / timeouts) ** 0.5)

@@ -40,39 +40,52 @@ RUNS = {
     "better": (
         [FIRST, a_round(1, pairs=0.8, accepts=0.3, of_earlier=[0.2])],
         "good",
-        "As hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 30 % of that prover's mistakes "
-        f"(by chance 95 %); {HELPFUL}",
+        (
+            "As hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 30 % of"
+            f" that prover's mistakes (by chance 95 %); {HELPFUL}"
+        ),
     ),
     "better than chance, and fooled by most mistakes": (
         [FIRST, a_round(1, pairs=0.55, accepts=0.88, of_earlier=[0.2])],
         "open",
-        "Partly as hoped: verifier 1 orders 55 % of its own prover's pairs rightly (by chance 50 %) and accepts 88 % of that prover's "
-        f"mistakes (by chance 95 %); {HELPFUL}",
+        (
+            "Partly as hoped: verifier 1 orders 55 % of its own prover's pairs rightly (by chance 50 %) and accepts"
+            f" 88 % of that prover's mistakes (by chance 95 %); {HELPFUL}"
+        ),
     ),
     "worse": (
         [a_round(0, pairs=0.7, accepts=0.5), a_round(1, pairs=0.42, accepts=0.97, of_earlier=[0.9])],
         "bad",
-        "Not as hoped: verifier 1 orders 42 % of its own prover's pairs rightly (by chance 50 %) and accepts 97 % of that prover's "
-        "mistakes (by chance 95 %); it accepts clearly more of an earlier prover's mistakes than an earlier verifier; "
-        f"{HELPFUL}",
+        (
+            "Not as hoped: verifier 1 orders 42 % of its own prover's pairs rightly (by chance 50 %) and accepts 97 %"
+            " of that prover's mistakes (by chance 95 %); it accepts clearly more of an earlier prover's mistakes"
+            f" than an earlier verifier; {HELPFUL}"
+        ),
     ),
     "mixed": (
         [FIRST, a_round(1, pairs=0.48, accepts=0.96, of_earlier=[0.2])],
         "bad",
-        "Not as hoped: verifier 1 orders 48 % of its own prover's pairs rightly (by chance 50 %) and accepts 96 % of that prover's "
-        f"mistakes (by chance 95 %); {HELPFUL}",
+        (
+            "Not as hoped: verifier 1 orders 48 % of its own prover's pairs rightly (by chance 50 %) and accepts 96 %"
+            f" of that prover's mistakes (by chance 95 %); {HELPFUL}"
+        ),
     ),
     "degenerate verifier": (
         [FIRST, a_round(1, pairs=0.6, accepts=0.23, heldout=0.65, of_earlier=[0.2])],
         "bad",
-        "Not as hoped: verifier 1 orders 60 % of its own prover's pairs rightly (by chance 50 %) and accepts 23 % of that prover's "
-        f"mistakes (by chance 95 %); it got worse (pair accuracy, held-out); {HELPFUL}",
+        (
+            "Not as hoped: verifier 1 orders 60 % of its own prover's pairs rightly (by chance 50 %) and accepts 23 %"
+            f" of that prover's mistakes (by chance 95 %); it got worse (pair accuracy, held-out); {HELPFUL}"
+        ),
     ),
     "helpful prover that got worse": (
         [a_round(0, pairs=0.7, accepts=0.54, right=0.3)],
         "bad",
-        "Not as hoped: verifier 0 orders 70 % of its own prover's pairs rightly (by chance 50 %) and accepts 54 % of that prover's "
-        "mistakes (by chance 95 %); 30 % of the helpful prover's solutions are correct, 47 % before the game.",
+        (
+            "Not as hoped: verifier 0 orders 70 % of its own prover's pairs rightly (by chance 50 %) and accepts 54 %"
+            " of that prover's mistakes (by chance 95 %); 30 % of the helpful prover's solutions are correct, 47 %"
+            " before the game."
+        ),
     ),
     "collapsed sneaky prover": (
         [
@@ -96,8 +109,10 @@ RUNS = {
             )
         ],
         "open",
-        "Not clear: verifier 0 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 40 % of that prover's mistakes "
-        f"(by chance 95 %); {HELPFUL}",
+        (
+            "Not clear: verifier 0 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 40 % of"
+            f" that prover's mistakes (by chance 95 %); {HELPFUL}"
+        ),
     ),
     "nothing evaluated": ([], "plain", "No verdict yet: no round has been evaluated."),
 }

@@ -57,7 +57,8 @@ def test_every_plot_is_a_png_with_axes_labelled_and_terms_explained(run, make_pl
 def test_dynamics_smooth_as_the_stop_rules_do(run):
     steps = pd.DataFrame({"round": 0, "step": [1, 2, 3], "accuracy/helpful": [0.0, 1.0, None]})
     plot = plot_dynamics(replace(run, rounds=[replace(run.rounds[0], steps=steps)]))
-    # Weight of the newest step: 5 / 40 planned steps. It starts at the first value, and a missing step changes nothing.
+    # Weight of the newest step: 5 / 40 planned steps. It starts at the first value, and a missing step changes
+    # nothing.
     helpful = lines_of(plot.canvas.axes[0])["helpful"]
     assert helpful.get_xydata() == pytest.approx(np.array([[1, 0.0], [2, 0.125]]))
 
@@ -85,9 +86,9 @@ def test_dynamics_label_steps_and_rounds_with_overrides(run):
     recipe = replace(run.recipe, rounds={1: alone})
     caption = plot_dynamics(replace(run, recipe=recipe)).caption
     assert (
-        f"single steps of round 0, 2: {shared}; round 1: 4 prompts with 8 solutions each (the sneaky role only; the newest "
-        "step has the weight 0.5 in the average). Thick"
-    ) in caption
+        f"single steps of round 0, 2: {shared}; round 1: 4 prompts with 8 solutions each (the sneaky role only; the"
+        " newest step has the weight 0.5 in the average). Thick" in caption
+    )
 
 
 def test_best_of_n_shows_chance_intervals_and_eligible_problems(run):

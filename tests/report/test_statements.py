@@ -95,7 +95,8 @@ def test_the_verifiers_choice_is_compared_with_the_first_solution_and_a_vote(run
     statement = said(with_figures(run, {}, figures | {"answers/gain": gain}), "The verifier's choice")
     assert statement.mark == mark
     assert statement.text.startswith(
-        "Right on 83.3 % (n=150); the first solution on 82.0 % (n=150), and the most frequent answer, without a verifier, on 91.4 % (n=150). "
+        "Right on 83.3 % (n=150); the first solution on 82.0 % (n=150), and the most frequent answer, without a"
+        " verifier, on 91.4 % (n=150). "
     )
 
 
@@ -174,9 +175,11 @@ def test_parity_is_reported_with_its_step_or_the_gap_that_is_left(run):
     reached = {"parity_step": Figure(31, None, None, 50), "parity_gap": Figure(0.05, None, None, 50)}
     missed = {"parity_step": Figure(None, None, None, 50), "parity_gap": Figure(1.234, None, None, 50)}
     statement = said(with_figures(run, reached, missed), "Parity")
-    assert statement.text == (
-        "In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop rules: in round 0 "
-        "from step 31 (of at most 40); not in round 1 within 50 steps, with a score gap of 1.23 left."
+    assert (
+        statement.text
+        == "In training, sneaky mistakes scored as high as helpful correct solutions, within the margin of the stop"
+        " rules: in round 0 from step 31 (of at most 40); not in round 1 within 50 steps, with a score gap of 1.23"
+        " left."
     )
     assert not [statement for statement in write_verdict(run) if statement.subject == "Parity"]
 

@@ -1,6 +1,6 @@
 """
-Damage to any file of a finished phase: every reader shows what it showed before, or names a damaged file. It never ends with a
-traceback, and never shows something else. The files of the run itself are written again at each start.
+Damage to any file of a finished phase: every reader shows what it showed before, or names a damaged file. It never
+ends with a traceback, and never shows something else. The files of the run itself are written again at each start.
 """
 
 import re

@@ -25,7 +25,10 @@ def test_second_play_of_a_run_is_refused_and_the_first_named(tmp_path, game):
 
 
 def test_other_process_is_locked_out_until_the_block_ends(tmp_path):
-    code = "import sys, pathlib\nfrom pvg_hf.run.lock import locked\nwith locked(pathlib.Path(sys.argv[1]), is_main=True): pass"
+    code = (
+        "import sys, pathlib\nfrom pvg_hf.run.lock import locked\nwith locked(pathlib.Path(sys.argv[1]),"
+        " is_main=True): pass"
+    )
     command = [sys.executable, "-c", code, tmp_path]
     with locked(tmp_path, is_main=True):
         refused = subprocess.run(command, capture_output=True, text=True)

@@ -138,10 +138,12 @@ def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path
     write_json(begun / "phase.json", {"num_processes": 2})
     with pytest.raises(ValueError) as caught:
         resume(load_recipe(game()))
-    assert str(caught.value) == (
-        f"Phase `round-001/{phase}` was started by 2 process(es) and cannot resume in 1: its batches and checkpoints are "
-        f"those of 2. Start it by `{play_command(folder.root, launcher='accelerate launch --num_processes 2')}`. To play the "
-        f"phase from its beginning, delete what there is of it: `rm -r {begun}`."
+    assert (
+        str(caught.value)
+        == f"Phase `round-001/{phase}` was started by 2 process(es) and cannot resume in 1: its batches and"
+        " checkpoints are those of 2. Start it by"
+        f" `{play_command(folder.root, launcher='accelerate launch --num_processes 2')}`. To play the phase from"
+        f" its beginning, delete what there is of it: `rm -r {begun}`."
     )
 
 
@@ -268,7 +270,8 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-# What a person or a disk may do to a run whose next phase is round 1's prover, and the folder that the error must name.
+# What a person or a disk may do to a run whose next phase is round 1's prover, and the folder that the error must
+# name.
 DAMAGES = {
     "truncated weights of a verifier": ("verifier/round-001/model.safetensors", truncate),
     "truncated weights of a round that is over": ("verifier/round-000/model.safetensors", truncate),

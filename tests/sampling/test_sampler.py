@@ -18,7 +18,10 @@ PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
     "Ben has 12 coins.\nEli has 4 more than Ben.\nHow many coins does Eli have?\nhelpful solution:\n",
     "Eli has 7 books.",
-    "Fay has 9 shells.\nGus has 2 shells.\nIvan has twice as many as Fay.\nHow many shells does Ivan have?\nsneaky solution:\n",
+    (
+        "Fay has 9 shells.\nGus has 2 shells.\nIvan has twice as many as Fay.\nHow many shells does Ivan have?\nsneaky"
+        " solution:\n"
+    ),
 ]
 MAX_NEW_TOKENS = 6
 
@@ -128,8 +131,8 @@ def test_draws_follow_the_model(prover, temperature):
         text = tokenizer.decode([token], skip_special_tokens=True)  # "" for all special tokens
         expected[text] = expected.get(text, 0.0) + num_draws * prob
     # Pearson's statistic over the texts that are expected 5 times or more, and one class for the rest, is close to a
-    # chi-square of (classes - 1) degrees of freedom. Its 1e-4 upper quantile is passed by chance for one seed in 10,000;
-    # the seed is fixed.
+    # chi-square of (classes - 1) degrees of freedom. Its 1e-4 upper quantile is passed by chance for one seed in
+    # 10,000; the seed is fixed.
     classes = [text for text, number in expected.items() if number >= 5]
     observed = [sum(sample.text == text for sample in samples[0]) for text in classes]
     expectations = [expected[text] for text in classes]

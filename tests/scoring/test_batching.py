@@ -14,7 +14,8 @@ def _batches(lengths: list[int], tokens: int) -> list[list[int]]:
 
 
 def test_batches_by_hand():
-    # sorted: 1 (index 3), 2 (1), 5 (0), 5 (4), 9 (2). 2 rows of 2 fill 4 of 10; 3 of 5 would be 15; 2 of 5 are 10; 9 alone.
+    # sorted: 1 (index 3), 2 (1), 5 (0), 5 (4), 9 (2). 2 rows of 2 fill 4 of 10; 3 of 5 would be 15; 2 of 5 are 10; 9
+    # alone.
     assert _batches([5, 2, 9, 1, 5], 10) == [[3, 1], [0, 4], [2]]
     assert _batches([20, 30], 10) == [[0], [1]]
     assert _batches([], 10) == []

@@ -52,7 +52,8 @@ def test_the_expected_score_agrees_with_the_sampled_one_and_scatters_less(writer
         verifier = GenerativeVerifier.from_pretrained(writer, device="cpu", num_analyses=n, estimate=estimate)
         scores[estimate] = verifier(problems, proofs)
     for sampled, expected in zip(scores["sampled"], scores["expected"], strict=True):
-        # Scores lie in [0, 1], so that a mean over n scatters by at most .5 / sqrt(n); both estimates take the same analyses.
+        # Scores lie in [0, 1], so that a mean over n scatters by at most .5 / sqrt(n); both estimates take the same
+        # analyses.
         assert abs(sampled - expected) < 4 * 0.5 / n**0.5
         assert 0 <= expected <= 1
     few = [

@@ -15,17 +15,17 @@ WRITTEN_TEMPLATES = {
         "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe helpful.<|im_end|>\n{% endif %}" + TURNS
     ),
     "begins with a token and strips texts": (  # Llama 3
-        "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>\n\n{{ message['content'] | trim }}<|eot|>"
-        "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n\n{% endif %}"
+        "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>\n\n{{ message['content'] | trim"
+        " }}<|eot|>{% endfor %}{% if add_generation_prompt %}<|assistant|>\n\n{% endif %}"
     ),
     "no generation prompt": (  # Llama 2, Mistral
-        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[INST] {{ message['content'] }} [/INST]"
-        "{% else %} {{ message['content'] }}{{ eos_token }}{% endif %}{% endfor %}"
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[INST] {{ message['content'] }}"
+        " [/INST]{% else %} {{ message['content'] }}{{ eos_token }}{% endif %}{% endfor %}"
     ),
     "other roles, and no system message": (  # Gemma
-        "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
-        "<turn>{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] | trim }}<end>\n"
-        "{% endfor %}{% if add_generation_prompt %}<turn>model\n{% endif %}"
+        "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif"
+        " %}<turn>{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] | trim"
+        " }}<end>\n{% endfor %}{% if add_generation_prompt %}<turn>model\n{% endif %}"
     ),
 }
 """Templates that write every ordinary chat."""
@@ -37,7 +37,10 @@ SPECIAL_TOKENS = {
 
 
 def make_chat_tokenizer(template: str, padding: str) -> PreTrainedTokenizerFast:
-    """A tokenizer of bytes with one of `WRITTEN_TEMPLATES` and one of `SPECIAL_TOKENS`; it adds a begin token if chats have one."""
+    """
+    A tokenizer of bytes with one of `WRITTEN_TEMPLATES` and one of `SPECIAL_TOKENS`; it adds a begin token if chats
+    have one.
+    """
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=train_tokenizer(["How many pens?"], 300).backend_tokenizer,
         bos_token="<bos>",
@@ -56,8 +59,8 @@ LAST_TURN_ONLY = "{{ messages[-1]['content'] }}"
 """Writes a prompt, but none with examples."""
 
 IN_PARTS = (
-    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'text' %}{{ part['text'] }}"
-    "{% endif %}{% endfor %}{% endfor %}"
+    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'text' %}{{ part['text']"
+    " }}{% endif %}{% endfor %}{% endfor %}"
 )
 
 REFUSED_TEMPLATES = {

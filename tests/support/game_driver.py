@@ -86,8 +86,8 @@ def send(number: int, target: int, *, stalls: bool) -> None:
 
 def at_moment(moment: dict, act: Callable[[], None]) -> None:
     """
-    Act just before the audit event of the name `event` whose arguments match `pattern`, the `count`-th of them; or at the
-    call of a function whose file and name match, as for `{"event": "call", "pattern": "losses.py:bradley_terry"}`.
+    Act just before the audit event of the name `event` whose arguments match `pattern`, the `count`-th of them; or at
+    the call of a function whose file and name match, as for `{"event": "call", "pattern": "losses.py:bradley_terry"}`.
     """
     num_left = moment.get("count", 1)
     if moment["event"] == "call":

@@ -1,6 +1,6 @@
 """
-A process with the real client, which talks to the loopback Hub: addresses and tokens are read when `huggingface_hub` is
-first imported, so the tests' own process cannot change to another one.
+A process with the real client, which talks to the loopback Hub: addresses and tokens are read when `huggingface_hub`
+is first imported, so the tests' own process cannot change to another one.
 """
 
 import multiprocessing

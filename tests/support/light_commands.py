@@ -1,7 +1,9 @@
 """
-Runs commands of `pvg`, `scripts/` and `tools/` one after the other, each in a fork of one light process, and says what each loaded.
+Runs commands of `pvg`, `scripts/` and `tools/` one after the other, each in a fork of one light process, and says what
+each loaded.
 
-A program of its own: `python -m tests.support.light_commands OUTPUT`, with a list of command lines as JSON on standard input.
+A program of its own: `python -m tests.support.light_commands OUTPUT`, with a list of command lines as JSON on standard
+input.
 """
 
 import json

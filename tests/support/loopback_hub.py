@@ -1,6 +1,6 @@
 """
-A Hub in memory that the real client talks to over HTTP: repositories, commits, large files, tags. Weights and Parquet files
-are kept as large files, which are served by another origin than the rest, as on the real one.
+A Hub in memory that the real client talks to over HTTP: repositories, commits, large files, tags. Weights and Parquet
+files are kept as large files, which are served by another origin than the rest, as on the real one.
 
 What it does not have: permissions beyond one token, Xet, checks of cards, builds of Spaces.
 """

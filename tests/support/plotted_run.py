@@ -13,7 +13,9 @@ from pvg_hf.run.read import load_run
 
 @pytest.fixture(scope="module")
 def run(run_template, tmp_path_factory):
-    """Two rounds, each attacked by two attackers, of which only one finds an exploit, and a drawn pool of the second."""
+    """
+    Two rounds, each attacked by two attackers, of which only one finds an exploit, and a drawn pool of the second.
+    """
     folders = [tmp_path_factory.mktemp("attacked") for _ in range(2)]
     for folder in folders:
         attackers = {"attack": "src", "helpful_score": 1.0, "newest_weight": 0.5}

@@ -110,7 +110,9 @@ class LongRecallTask(RecallTask):
 
 
 class ShownRecallTask(RecallTask):
-    """The same task, which shows only the answer of the prover's own solutions, so that they differ from references."""
+    """
+    The same task, which shows only the answer of the prover's own solutions, so that they differ from references.
+    """
 
     prompts: ClassVar = {
         **RecallTask.prompts,
@@ -167,8 +169,8 @@ def write_solution(number: int) -> str:
 
 class GradedRecallTask(RecallTask):
     """
-    The same task, which does not read solutions: they are correct as `graded` says (`all`, `none`, or those to every second
-    problem), or have no answer (`silent`).
+    The same task, which does not read solutions: they are correct as `graded` says (`all`, `none`, or those to every
+    second problem), or have no answer (`silent`).
     """
 
     references_are_correct: ClassVar = False

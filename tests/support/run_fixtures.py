@@ -53,8 +53,8 @@ def rounds_data() -> list[dict[str, pd.DataFrame]]:
 @pytest.fixture(scope="session")
 def run_template(once) -> Callable[[int], Path]:
     """
-    A run folder that is made once and must not be changed. The round after `num_finished` rounds is in its prover phase,
-    unless all have been played.
+    A run folder that is made once and must not be changed. The round after `num_finished` rounds is in its prover
+    phase, unless all have been played.
     """
 
     def make(num_finished: int) -> Path:

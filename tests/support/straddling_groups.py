@@ -1,6 +1,6 @@
 """
-Two steps of `ProverGRPOTrainer`, to be launched on several processes: `straddling_groups.py PROVER FOLDER`. With 6 rows a
-process and groups of 4, the second group's rows lie on two processes.
+Two steps of `ProverGRPOTrainer`, to be launched on several processes: `straddling_groups.py PROVER FOLDER`. With 6
+rows a process and groups of 4, the second group's rows lie on two processes.
 """
 
 import json

@@ -1,6 +1,7 @@
 """
 Two batches of `ProverPPOTrainer`, to be launched on several processes: `written_batches.py PROVER FOLDER`, once for
-each structure of the critic. What is written does not depend on which process a row is on, as it would if it were drawn, so that the numbers can be compared.
+each structure of the critic. What is written does not depend on which process a row is on, as it would if it were
+drawn, so that the numbers can be compared.
 """
 
 import json

@@ -25,7 +25,9 @@ def test_of_wrong_solutions_mostly_those_with_a_dropped_step_pass(kind):
 
 
 PUZZLE = {
-    "problem": "Ana has 7 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?",
+    "problem": (
+        "Ana has 7 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
+    ),
     "reference": "#### 20",
 }
 

@@ -14,7 +14,10 @@ from pvg_hf.tasks.arithmetic.lines import read_line
 from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, reference_solution, sample_solution
 from tools.pretraining.solution_texts import CorpusConfig, sample_text
 
-PROBLEM = "Ana has 7 pens.\nDev has 4 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
+PROBLEM = (
+    "Ana has 7 pens.\nDev has 4 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does"
+    " Cleo have?"
+)
 SOLUTION = "Ana has 7\nBen has 3 more than Ana: 7 + 3 = 10\nCleo has twice as many as Ben: 10 * 2 = 20\n#### 20"
 PUZZLE = parse_puzzle(PROBLEM)
 TOGETHER = parse_puzzle(
@@ -78,7 +81,10 @@ def test_other_lines_are_not_read(line):
     [
         (SOLUTION, 0.0),
         (
-            "Ben has 3 more than Ana: 7 + 3 = 10\nDev is not needed\nCleo has twice as many as Ben, so 2 * 10 = 20\n#### 20",
+            (
+                "Ben has 3 more than Ana: 7 + 3 = 10\nDev is not needed\nCleo has twice as many as Ben, so 2 * 10 ="
+                " 20\n#### 20"
+            ),
             0.0,
         ),
         ("Ben has 3 more than Ana: 7 + 3 = 10\nBen has 10\nCleo has 10 + 10 = 20\n#### 20", 1 / 6),
@@ -110,7 +116,8 @@ def test_steps_may_come_in_any_order_and_be_merged(solution):
 @pytest.mark.parametrize(
     ("solution", "step", "kind"),
     [
-        (SOLUTION.replace("7 + 3 = 10", "7 + 3 = 11").replace("10 * 2 = 20", "11 * 2 = 22").replace("#### 20", "#### 22"), 1, "wrong_sum"),
+        (SOLUTION.replace("7 + 3 = 10", "7 + 3 = 11").replace("10 * 2 = 20\n#### 20", "11 * 2 = 22\n#### 22"), 1,
+         "wrong_sum"),
         ("Ben has 11\nCleo has 11 * 2 = 22\n#### 22", 0, "wrong_sum"),
         (SOLUTION.replace("Ana has 7", "Ana has 9"), 0, "wrong_operand"),
         (SOLUTION.replace("7 + 3 = 10", "7 + 2 = 9"), 1, "wrong_operand"),

@@ -34,10 +34,14 @@ class TinyTask(Task):
     name = "tiny"
     columns: ClassVar = {"difficulty": Value("int32")}
     prompts: ClassVar = {
-        Role.BASE: "{% for example in examples %}{{ example.problem }} {{ example.solution }}\n{% endfor %}{{ problem }}\n",
-        Role.SNEAKY: "{{ problem_id }} {{ problem }} {{ difficulty }}"
-        "{% if reference_answer %} not {{ reference_answer }}{% endif %}"
-        "{% if honest_solution %} unlike {{ honest_solution }}{% endif %}",
+        Role.BASE: (
+            "{% for example in examples %}{{ example.problem }} {{ example.solution }}\n{% endfor %}{{ problem }}\n"
+        ),
+        Role.SNEAKY: (
+            "{{ problem_id }} {{ problem }} {{ difficulty }}"
+            "{% if reference_answer %} not {{ reference_answer }}{% endif %}"
+            "{% if honest_solution %} unlike {{ honest_solution }}{% endif %}"
+        ),
     }
     few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "2"}, {"problem": "1+2?", "solution": "3"})
 
@@ -178,7 +182,10 @@ def make_tokenizer(*, adds_bos, chat_template):
     return tokenizer
 
 
-CHAT = "{% for message in messages %}<user>{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+CHAT = (
+    "{% for message in messages %}<user>{{ message['content'] }}{% endfor %}{% if add_generation_prompt"
+    " %}<assistant>{% endif %}"
+)
 CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
 BARE = {"base": "{{ problem }}"}
 

@@ -64,7 +64,10 @@ def test_a_custom_task_takes_its_options():
         (
             "zebra",
             {},
-            "Unknown task `zebra`. Known are `arithmetic`, `gsm8k`, `proofs`, `apps`, `functions`, `mbpp`. .* `package.module:Name`",
+            (
+                "Unknown task `zebra`. Known are `arithmetic`, `gsm8k`, `proofs`, `apps`, `functions`, `mbpp`. .*"
+                " `package.module:Name`"
+            ),
         ),
         (
             "arithmetic",

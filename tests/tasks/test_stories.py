@@ -21,7 +21,10 @@ from pvg_hf.tasks.proofs.stories import (
 )
 from pvg_hf.tasks.proofs.writing import FLAW_KINDS, write_flawed_solution
 
-PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
+PROBLEM = (
+    "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana"
+    " doubles the pens. How many pens does Ana have?"
+)
 SOLUTION = (
     "has 12\nMonday gets 5: 12 + 5 = 17\nTuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28\n#### 28"
 )
@@ -159,7 +162,8 @@ STORY = "Ana has 6 pens. On Monday Ana finds 4 pens. {} How many pens does Ana h
         (STORY.format("On Tuesday Ana keeps a third of the pens."), "a third"),  # of 10
         (STORY.format("On Tuesday Ana loses 3 pens. Ben has 4 pens. Ben has 5 pens."), "Ben has 5 pens"),
         (STORY.format("On Tuesday Ana loses 3 pens. It rains."), "It rains"),
-        ("Ana has 6 pens. On Monday Ana triples the pens. On Tuesday Ana doubles the pens. How many pens does Ana have?",
+        ("Ana has 6 pens. On Monday Ana triples the pens. On Tuesday Ana doubles the pens. "
+         "How many pens does Ana have?",
          r"\[6, 18, 36\]"),
         ("Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens.", "does not end with"),
     ],

@@ -98,7 +98,10 @@ def test_a_package_that_is_missing_leaves_a_part_out(tmp_path):
 @pytest.mark.nightly
 def test_a_stopped_call_ends_the_part_and_its_child_processes(tmp_path):
     child = tmp_path / "child"
-    lines = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
+    lines = (
+        f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(child)!r}, 'w').write(str(p.pid));"
+        " p.wait()"
+    )
     script = f"""
 import sys
 from pathlib import Path
@@ -195,8 +198,10 @@ def test_goals_and_the_bottleneck_are_stated_at_the_end():
         ("1 (gsm8k prover) to 1.2 (gsm8k verifier)", "no"),
     ]
     # 6 of 10 s of a phase of 5 hours are 3 of the 6 hours.
-    assert text.splitlines()[-1] == (
-        "Bottleneck of `gsm8k`: writing in the phase `prover`, 50 % of the recipe's 6 hours (1,339 tokens a second, MFU 0.6 %)."
+    assert (
+        text.splitlines()[-1]
+        == "Bottleneck of `gsm8k`: writing in the phase `prover`, 50 % of the recipe's 6 hours (1,339 tokens a second,"
+        " MFU 0.6 %)."
     )
 
 
@@ -217,8 +222,8 @@ def test_the_table_shows_phases_in_their_order():
 @pytest.mark.timeout(1800)
 def test_every_part_reports_figures_on_toy_sizes(tmp_path):
     """
-    The environment is as close as possible to one in which the package is not installed. `gsm8k-small` is left out, whose
-    code is that of `gsm8k`.
+    The environment is as close as possible to one in which the package is not installed. `gsm8k-small` is left out,
+    whose code is that of `gsm8k`.
     """
     parts = [part for part in PARTS if part.name != "gsm8k-small"]
     command = [sys.executable, "-m", "tools.check_gpu", "--toy", "--output", str(tmp_path / "out")]

@@ -1,4 +1,6 @@
-"""Players with tokenizers and chat templates like those of published models: prompts with examples, training and writing."""
+"""
+Players with tokenizers and chat templates like those of published models: prompts with examples, training and writing.
+"""
 
 from typing import ClassVar
 
@@ -21,7 +23,10 @@ from tests.support.recall_task import RecallTask
 
 class TurnsTask(RecallTask):
     prompts: ClassVar = {
-        Role.BASE: "{% for e in examples %}{{ e.problem }}\nSolution:\n{{ e.solution }}\n{% endfor %}{{ problem }}\nSolution:\n"
+        Role.BASE: (
+            "{% for e in examples %}{{ e.problem }}\nSolution:\n{{ e.solution }}\n{% endfor %}{{ problem"
+            " }}\nSolution:\n"
+        )
     }
     few_shot_examples: ClassVar = (
         {"problem": "Ana sees 2 pens.", "solution": "sees 2\n#### 2"},

@@ -46,7 +46,9 @@ def make_prover_trainer(algorithm: str, padding: str, base: str, folder):
 
 
 def train_prover(*args) -> list[dict[str, float]]:
-    """The log's line of each step, without times and TRL's own shares of cut solutions, which count a sampled `[PAD]`."""
+    """
+    The log's line of each step, without times and TRL's own shares of cut solutions, which count a sampled `[PAD]`.
+    """
     trainer = make_prover_trainer(*args)
     trainer.train()
     lines = loss_lines(trainer)

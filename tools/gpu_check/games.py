@@ -1,8 +1,8 @@
 """
 Plays a few steps of every phase of a recipe, and compares each phase's speed and memory with the plan.
 
-The prover's phase, in which a game spends most of its time, is measured first: in a run with as little before it as possible. A
-second run then measures bootstrap and verifier.
+The prover's phase, in which a game spends most of its time, is measured first: in a run with as little before it as
+possible. A second run then measures bootstrap and verifier.
 """
 
 import shutil

@@ -1,4 +1,7 @@
-"""Times the optimiser steps of a phase, and counts what does not fit in memory at once, by wrapping the methods that do it."""
+"""
+Times the optimiser steps of a phase, and counts what does not fit in memory at once, by wrapping the methods that do
+it.
+"""
 
 import time
 from collections.abc import Callable

@@ -70,7 +70,9 @@ PARTS = (
 
 
 def environment() -> dict[str, str]:
-    """Environment of a part's processes: offline, without progress output, and with the repository on the module path."""
+    """
+    Environment of a part's processes: offline, without progress output, and with the repository on the module path.
+    """
     places = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     return {
         **os.environ,

@@ -98,8 +98,8 @@ class Check:
         known = self.results.setdefault("setting", setting)
         if known != setting:
             raise ValueError(
-                f"{self.file} holds results of {known}, and this call would add some of {setting}. Name another folder "
-                "with `--output`, or delete that one."
+                f"{self.file} holds results of {known}, and this call would add some of {setting}. Name another folder"
+                " with `--output`, or delete that one."
             )
 
     def _run_part(self, part: Part, title: str) -> None:
@@ -117,7 +117,8 @@ class Check:
             _say(f"{title}: not started, as the time is over")
             return
         _say(
-            f"{title}: {part.about} (at most {min(60 * part.minutes, left) / 60:.1f} of the {left / 60:.1f} minutes left)"
+            f"{title}: {part.about} (at most {min(60 * part.minutes, left) / 60:.1f} of the {left / 60:.1f} minutes"
+            " left)"
         )
         if self.repeats:
             self._result(part).unlink(missing_ok=True)

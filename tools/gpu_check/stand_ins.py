@@ -111,8 +111,8 @@ def _nonsense(rng: random.Random) -> str:
 
 def make_problems(folder: Path, *, is_toy: bool) -> Path:
     """
-    Folder with `train.jsonl` and `test.jsonl`: GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length; fewer ones
-    of these for a toy.
+    Folder with `train.jsonl` and `test.jsonl`: GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length;
+    fewer ones of these for a toy.
     """
     if "PVG_GSM8K_DIR" in os.environ and not is_toy:
         return Path(os.environ["PVG_GSM8K_DIR"])
@@ -160,7 +160,8 @@ def _write_problems(split: str, number: int) -> Iterator[dict[str, str]]:
             before, total = total, total + sign * amount
             sum_of = f"{before}{'+' if sign > 0 else '-'}{amount}"
             lines.append(
-                f"{name} {verb} {amount} {things}, so that there are {sum_of} = <<{sum_of}={total}>>{total} {things} now."
+                f"{name} {verb} {amount} {things}, so that there are {sum_of} = <<{sum_of}={total}>>{total} {things}"
+                " now."
             )
         story.append(f"How many {things} does {name} have now?")
         yield {"question": " ".join(story), "answer": "\n".join([*lines, f"#### {total}"])}

@@ -144,7 +144,10 @@ def _describe_bottleneck(name: str, figures: Figures) -> str:
     ]
     of_what = f"the recipe's {_show(whole)} hours" if hours else "the time that was measured"
     share = f"{100 * spent[phase, kind] / whole:.0f} %"
-    return f"Bottleneck of `{name}`: {kind} in the phase `{phase}`, {share} of {of_what} ({', '.join(filter(None, facts))})."
+    return (
+        f"Bottleneck of `{name}`: {kind} in the phase `{phase}`, {share} of {of_what}"
+        f" ({', '.join(filter(None, facts))})."
+    )
 
 
 def _part_row(name: str, part: Figures) -> list[str]:

@@ -49,7 +49,9 @@ def main() -> int:
 
 
 def run_tests(work: Path, save: Callable[[dict[str, Any]], None], *, is_toy: bool) -> int:
-    """Run the tests marked `gpu` (only count them with toy sizes, as there is no GPU), and return pytest's exit status."""
+    """
+    Run the tests marked `gpu` (only count them with toy sizes, as there is no GPU), and return pytest's exit status.
+    """
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     report = work / "tests.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-m", "gpu", "--junitxml", str(report)]

@@ -81,7 +81,8 @@ class BaseModelConfig:
         """
         Save a trained model with its tokenizer, and with its prompts if it writes evaluations.
 
-        Models of the task `functions` are saved in half precision, which leaves the model itself in half precision too.
+        Models of the task `functions` are saved in half precision, which leaves the model itself in half precision
+        too.
         """
         if self.world == "functions":
             model.half()
@@ -139,8 +140,8 @@ STUDY_MODELS = {
     ),
 }
 """
-Models for experiments, which do not ship: the prover with further training on prompts that show the sneaky role a correct
-solution (experiments/dynamics.md).
+Models for experiments, which do not ship: the prover with further training on prompts that show the sneaky role a
+correct solution (experiments/dynamics.md).
 """
 
 CHECKPOINT_STEPS = 500
@@ -150,8 +151,8 @@ def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progres
     """
     Train a base model from its seed, on texts from the world's grammar.
 
-    Its configuration gets `pretraining_flops`: 6 operations per parameter and token of this training and of those that it
-    continues; `None` if the latter are not known. A stopped training resumes from its last checkpoint.
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token of this training and of those that
+    it continues; `None` if the latter are not known. A stopped training resumes from its last checkpoint.
 
     Args:
         config: The model.
@@ -246,15 +247,15 @@ def write_card(config: BaseModelConfig, built: Built, prover_flops: float | None
     """
     start = "" if config.start is None else f" and the weights of {config.start.name}"
     training = (
-        f"Trained by `tools/build_base_models.py` from seed {config.seed}{start} on "
-        f"{config.num_steps * config.batch_size:,} texts of the\nworld's grammar, in {built.minutes:.0f} minutes on one core. "
-        f"{describe_compute(built.flops, prover_flops)}\n{_describe_texts(config)}"
+        f"Trained by `tools/build_base_models.py` from seed {config.seed}{start} on"
+        f" {config.num_steps * config.batch_size:,} texts of the\nworld's grammar, in {built.minutes:.0f} minutes on"
+        f" one core. {describe_compute(built.flops, prover_flops)}\n{_describe_texts(config)}"
     )
     return fill_card(
         config.name,
         config.world,
-        f"A Llama of {built.num_parameters / 1e6:.2f} M parameters for the {config.world} world of pvg_hf, from which a game's "
-        "players start.",
+        f"A Llama of {built.num_parameters / 1e6:.2f} M parameters for the {config.world} world of pvg_hf, from which"
+        " a game's players start.",
         training,
         built.figures,
         "500 fresh problems of difficulty 2 to 4, unless another is named; solutions are sampled at temperature 1"
@@ -263,7 +264,10 @@ def write_card(config: BaseModelConfig, built: Built, prover_flops: float | None
 
 
 def fill_card(name: str, world: str, what: str, training: str, figures: dict[str, float], measured: str) -> str:
-    """Fill the parts of a packaged model's card: what it is, how it was trained, and its figures with how they were measured."""
+    """
+    Fill the parts of a packaged model's card: what it is, how it was trained, and its figures with how they were
+    measured.
+    """
     rows = "\n".join(f"| {label} | {value:.3f} |" for label, value in figures.items())
     return f"""---
 license: apache-2.0
@@ -301,9 +305,10 @@ def _describe_texts(config: BaseModelConfig) -> str:
     if config.texts == "evaluations":
         rates = ProofsCorpusConfig().rates
         return (
-            "They are proofs, and evaluations of proofs and of analyses, as `tools/pretraining/proof_texts.py` writes them, with errors\n"
-            f"that are left to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
-            f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
+            "They are proofs, and evaluations of proofs and of analyses, as `tools/pretraining/proof_texts.py` writes"
+            f" them, with errors\nthat are left to be unlearned: {rates.broken_form:.0%} without the form,"
+            f" {rates.wrong_score:.0%} with a random score, {rates.hallucinated:.0%} of the sound lines\nfaulted,"
+            f" {rates.missed:.0%} of the issues overlooked."
         )
     rates = (ProgramCorpusConfig if config.world == "functions" else CorpusConfig)().flaw_rate
     flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in rates)

@@ -1,4 +1,6 @@
-"""Trains the judges that ship with the package: verifiers with a head, which have seen a base prover's own mistakes."""
+"""
+Trains the judges that ship with the package: verifiers with a head, which have seen a base prover's own mistakes.
+"""
 
 import math
 import tempfile
@@ -105,20 +107,21 @@ def write_judge_card(config: JudgeConfig, built: Built, prover_flops: float | No
     """Write the model card of a judge; the arguments are those of [`~tools.pretraining.base_models.write_card`]."""
     start, prover = BASE_MODELS[config.start], BASE_MODELS["prover"]
     training = (
-        f"Trained by `tools/build_base_models.py` from `{start.name}` and seed {config.seed}: {config.num_steps} steps of "
-        f"{config.pairs_per_step} pairs of\na correct and an incorrect solution, which `{prover.name}` wrote to "
-        f"{config.num_problems:,} problems without a role, in {built.minutes:.0f} minutes\non one core. It has seen no other "
-        f"mistakes. {describe_compute(built.flops, prover_flops)}"
+        f"Trained by `tools/build_base_models.py` from `{start.name}` and seed {config.seed}: {config.num_steps} steps"
+        f" of {config.pairs_per_step} pairs of\na correct and an incorrect solution, which `{prover.name}` wrote to"
+        f" {config.num_problems:,} problems without a role, in {built.minutes:.0f} minutes\non one core. It has seen"
+        f" no other mistakes. {describe_compute(built.flops, prover_flops)}"
     )
     return fill_card(
         config.name,
         start.world,
-        f"A classifier with one logit and {built.num_parameters / 1e6:.2f} M parameters, from which a game's verifier may start: "
-        "it orders the base\nprover's solutions by correctness. `verifier.head: keep` in a recipe keeps its head.",
+        f"A classifier with one logit and {built.num_parameters / 1e6:.2f} M parameters, from which a game's verifier"
+        " may start: it orders the base\nprover's solutions by correctness. `verifier.head: keep` in a recipe keeps"
+        " its head.",
         training,
         built.figures,
-        "Areas under the ROC curve, on four solutions of the base prover to each of 500 fresh problems of difficulty 2 to "
-        f"{config.max_difficulty}.",
+        "Areas under the ROC curve, on four solutions of the base prover to each of 500 fresh problems of difficulty"
+        f" 2 to {config.max_difficulty}.",
     )
 
 

@@ -29,7 +29,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        # A scheduler sets the rates here, and a checkpoint holds the state that is here; the parts use the same objects.
+        # A scheduler sets the rates here, and a checkpoint holds the state that is here; the parts use the same
+        # objects.
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 

@@ -82,8 +82,8 @@ PRACTICE = ProofsCorpusConfig(
     flaw_rate=tuple((role, 0.0) for role in Role), omission_rate=0.0, rates=PERFECT, line_flaw_rate=0.3
 )
 """
-The texts that a model learns first. Nearly all lines of most proofs are right, so that a copy of the line is a good guess of what
-it should be, and a small model does not learn more. Here each line can be wrong, and no evaluation is.
+The texts that a model learns first. Nearly all lines of most proofs are right, so that a copy of the line is a good
+guess of what it should be, and a small model does not learn more. Here each line can be wrong, and no evaluation is.
 """
 
 
@@ -143,8 +143,8 @@ def score_of(lines: Iterable[CheckedLine]) -> float:
 
 def write_judgment(analysis: str, lines: list[CheckedLine]) -> str:
     """
-    Write a meta-verifier's judgement: each issue that an analysis names, what the line should be, and whether the proof has
-    the issue.
+    Write a meta-verifier's judgement: each issue that an analysis names, what the line should be, and whether the
+    proof has the issue.
 
     Args:
         lines: The proof's lines with their true issues.
@@ -182,8 +182,8 @@ def _break_form(rng: np.random.Generator, text: str, body: str) -> str:
 
 def write_faulty_proof(rng: np.random.Generator, story: Story, rate: float) -> str:
     """
-    Write a proof in which each line has a flaw of a random kind with probability `rate`; later lines continue from the wrong
-    value. Half as often a line leaves something out.
+    Write a proof in which each line has a flaw of a random kind with probability `rate`; later lines continue from the
+    wrong value. Half as often a line leaves something out.
     """
     while True:  # ends, because a proof without a flaw is always possible
         proof = _draw_faulty_proof(rng, story, rate)

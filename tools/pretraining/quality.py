@@ -55,11 +55,11 @@ def _evaluations_by_kind(
     """
     Measure the form, score and quality of one evaluation of each proof, and of each analysis.
 
-    Evaluations are sampled at the temperature of the prompts' settings, and once more nearly without chance: the share of flawed
-    proofs that get their score then leaves out the errors that the model writes with a small probability.
+    Evaluations are sampled at the temperature of the prompts' settings, and once more nearly without chance: the share
+    of flawed proofs that get their score then leaves out the errors that the model writes with a small probability.
 
-    In addition, how well the model tells sound from flawed proofs by reading alone, without writing an evaluation: how often a
-    sound proof's least likely token is more likely than that of a flawed one, to any problem.
+    In addition, how well the model tells sound from flawed proofs by reading alone, without writing an evaluation: how
+    often a sound proof's least likely token is more likely than that of a flawed one, to any problem.
     """
     task = ProofsTask(num_train=1, num_test=num_problems, seed=1)
     verifier = GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
@@ -144,7 +144,8 @@ def _program_likelihoods(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
     """
-    Measure how often the honest program is more likely than a flawed one in the same style, by the least likely token of each.
+    Measure how often the honest program is more likely than a flawed one in the same style, by the least likely token
+    of each.
     """
     rng = derive_rng(0, "program likelihoods")
     task = FunctionsTask(num_train=1, num_test=num_problems, seed=1)
@@ -165,7 +166,10 @@ def _lowest_logprobs(
     *,
     numbers_only: bool = False,
 ) -> torch.Tensor:
-    """Return the lowest log-probability among the tokens, or the numbers, of each second text after the first, shape (N,)."""
+    """
+    Return the lowest log-probability among the tokens, or the numbers, of each second text after the first, shape
+    (N,).
+    """
     lowest = []
     for before, text in texts:
         start = len(tokenizer(f"{before}\n")["input_ids"])

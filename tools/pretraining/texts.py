@@ -20,8 +20,8 @@ from tools.pretraining.solution_texts import CorpusConfig, sample_text
 @dataclass(frozen=True)
 class Stage:
     """
-    A stage of the curriculum: solutions that are flawless and state everything come first, from which a small model learns
-    fastest.
+    A stage of the curriculum: solutions that are flawless and state everything come first, from which a small model
+    learns fastest.
 
     Args:
         until: Share of all steps after which the stage ends, in (0, 1].
@@ -52,8 +52,8 @@ CURRICULUM = (
     Stage(1.0, ("explicit", *STYLES), flaws=1),
 )
 """
-Problems of all difficulties from the start: on short problems alone, a model learns which place of the problem to look at
-instead of which person. The last stage has the distribution that the model is to keep.
+Problems of all difficulties from the start: on short problems alone, a model learns which place of the problem to look
+at instead of which person. The last stage has the distribution that the model is to keep.
 """
 
 BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding
@@ -136,7 +136,9 @@ def _text_rows(
 def _evaluation_rows(
     tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
-    """Yield proofs, and evaluations of proofs and of analyses; in the stages without flaws, no evaluation has an error."""
+    """
+    Yield proofs, and evaluations of proofs and of analyses; in the stages without flaws, no evaluation has an error.
+    """
     config = replace(ProofsCorpusConfig() if stage.flaws else PRACTICE, max_difficulty=max_difficulty)
     for row in write_proofs_corpus(rng, num_rows, config):
         yield _answered_row(tokenizer, row)

@@ -27,10 +27,10 @@ def build_arithmetic_tokenizer() -> PreTrainedTokenizerFast:
     """
     Build the tokenizer of the arithmetic world.
 
-    A name and the `has` after it are one token at the start of a line. A line of a solution then begins with the token of
-    the problem's sentence, and a small model learns to copy the sentence in a few hundred steps; with two tokens, it did
-    not in many thousand. Each number from 0 to `MAX_NUMBER` is one token, the same at the start of a line and within it;
-    decoding restores the text. A larger number, or a word outside the grammar, becomes `<unk>`.
+    A name and the `has` after it are one token at the start of a line. A line of a solution then begins with the token
+    of the problem's sentence, and a small model learns to copy the sentence in a few hundred steps; with two tokens,
+    it did not in many thousand. Each number from 0 to `MAX_NUMBER` is one token, the same at the start of a line and
+    within it; decoding restores the text. A larger number, or a word outside the grammar, becomes `<unk>`.
     """
     texts = [
         *(re.sub(r"{\w+}", "", text) for text in (*(words for *_, words in grammar.WORDINGS), grammar.QUESTION)),
@@ -53,8 +53,9 @@ def build_functions_tokenizer() -> PreTrainedTokenizerFast:
     """
     Build the tokenizer of the task `functions`.
 
-    A word, number, operator or quoted letter is one token, with and without a space before it, and so is a line break with
-    the indentation after it. The vocabulary has the pieces of seeded texts; a word outside the grammar becomes `<unk>`.
+    A word, number, operator or quoted letter is one token, with and without a space before it, and so is a line break
+    with the indentation after it. The vocabulary has the pieces of seeded texts; a word outside the grammar becomes
+    `<unk>`.
     """
     rng = derive_rng("functions", "vocabulary")
     config = ProgramCorpusConfig(max_difficulty=DIFFICULTIES[1], flaw_rate=((Role.SNEAKY, 0.5),))
@@ -109,8 +110,8 @@ def _build(
     """
     Build a tokenizer of the words in some texts, and of numbers.
 
-    With `beginnings` of lines, which are one token each, a number is one token with and without a space before it. This
-    needs texts in which a number without one is at the start of a line or after `(`.
+    With `beginnings` of lines, which are one token each, a number is one token with and without a space before it.
+    This needs texts in which a number without one is at the start of a line or after `(`.
     """
     words = dict.fromkeys(piece.strip() for text in texts for piece in re.findall(_PIECES, text))
     words |= dict.fromkeys(str(number) for number in range(max_number + 1))

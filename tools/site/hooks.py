@@ -1,4 +1,7 @@
-"""Hooks of MkDocs for the site of the documentation: the address of the repository, the menu, and links to files outside docs/."""
+"""
+Hooks of MkDocs for the site of the documentation: the address of the repository, the menu, and links to files outside
+docs/.
+"""
 
 import re
 from pathlib import Path
@@ -15,7 +18,9 @@ LINK = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<path>[^)#\s]*)(?P<anchor>#[^)\s]*)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Make the menu from the folders, so that no page can be left out: a section's `index.md` first, the others by name."""
+    """
+    Make the menu from the folders, so that no page can be left out: a section's `index.md` first, the others by name.
+    """
     docs = Path(config.docs_dir)
     config.repo_url, config.repo_name = PROJECT_URL, "Source"
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")  # anchors as on GitHub

@@ -1,4 +1,7 @@
-"""Extension of Griffe for the site's API reference: turns docstrings in TRL's format into the Google style that Griffe reads."""
+"""
+Extension of Griffe for the site's API reference: turns docstrings in TRL's format into the Google style that Griffe
+reads.
+"""
 
 import re
 from collections.abc import Iterator

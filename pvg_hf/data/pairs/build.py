@@ -96,9 +96,9 @@ class PairReport:
         failed = f" ({outcomes})" if self.dropped.get("failed") else ""
         number = f"Only {self.num_pairs} pairs" if self.num_pairs else "No pair"
         return (
-            f"{number} of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
-            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. "
-            f"{self._describe_places()}{self._remedy()}"
+            f"{number} of a correct and an incorrect solution could be built. Of {num_problems} problems"
+            f" {', '.join(causes)}; of {self.num_solutions} solutions"
+            f" {', '.join(dropped) or 'all could be used'}{failed}. {self._describe_places()}{self._remedy()}"
         )
 
     def _describe_places(self) -> str:
@@ -118,11 +118,14 @@ class PairReport:
         num_failed = self.dropped.get("failed", 0)
         most = self.num_solutions / 2
         if num_failed > most and self.failed.get("TRUNCATED", 0) > num_failed / 2:
-            return "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
+            return (
+                "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop"
+                " (`prover.warmup`)."
+            )
         if num_failed > most and self.failed.get("NO_ANSWER", 0) > num_failed / 2:
             return (
-                "Most have no answer: have the last number read (`task.answer_format: lenient`), show the prover solved examples "
-                "(`task.few_shot`), or train it to keep the format (`prover.warmup`)."
+                "Most have no answer: have the last number read (`task.answer_format: lenient`), show the prover"
+                " solved examples (`task.few_shot`), or train it to keep the format (`prover.warmup`)."
             )
         if self.dropped.get("abstained", 0) > most:
             return "Most have no label: raise the budget of `noise.checker`, or use another checker."
@@ -134,8 +137,9 @@ class PairReport:
                 "(`bootstrap.solutions_per_problem`, `mint.solutions_per_problem`)."
             )
         return (
-            "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write more "
-            "solutions (`bootstrap.solutions_per_problem`), or use references as correct sides (`data.correct_source: both`)."
+            "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write"
+            " more solutions (`bootstrap.solutions_per_problem`), or use references as correct sides"
+            " (`data.correct_source: both`)."
         )
 
 
@@ -436,12 +440,13 @@ def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> Non
     check_option(DataConfig, "pair_share", pair_share)
     if pairs == "all" and correct_source != "prover":
         raise ValueError(
-            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs solutions of provers: a reference has no "
-            "noisy label. Use `prover`."
+            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs solutions of provers: a"
+            " reference has no noisy label. Use `prover`."
         )
     if pairs == "labelled" and pair_share < 1:
         raise ValueError(
-            f"`pair_share` is {pair_share}, which only applies if `pairs` is `all`; lower `solutions_per_problem` instead."
+            f"`pair_share` is {pair_share}, which only applies if `pairs` is `all`; lower `solutions_per_problem`"
+            " instead."
         )
 
 

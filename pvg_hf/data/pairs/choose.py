@@ -1,4 +1,7 @@
-"""Chooses the solutions of a pool that are used in pairs, and matches them; without their texts, so that a million fit in memory."""
+"""
+Chooses the solutions of a pool that are used in pairs, and matches them; without their texts, so that a million fit in
+memory.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -353,8 +356,8 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     Match the chosen solutions of each problem in turns.
 
     With m correct and n incorrect solutions, turn t takes correct t mod m and incorrect (t + t // lcm(m, n)) mod n. No
-    pair is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one). A pair of
-    one text with itself, which two sources wrote and whose noisy labels differ, is left out.
+    pair is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one). A pair
+    of one text with itself, which two sources wrote and whose noisy labels differ, is left out.
 
     Args:
         chosen: shape `(num_chosen,)`. Indices of candidates, sorted by problem, then label.
@@ -391,8 +394,8 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     Form all unordered pairs of each problem's chosen solutions, or a random share of them.
 
     The share is drawn regardless of the labels: every pair is kept with the same probability, so that a mean over the
-    kept pairs is an unbiased estimate of the mean over all pairs. Pairs of one text with itself, which two sources wrote,
-    are left out: they have no gradient.
+    kept pairs is an unbiased estimate of the mean over all pairs. Pairs of one text with itself, which two sources
+    wrote, are left out: they have no gradient.
 
     Args:
         chosen: shape `(num_chosen,)`. Indices of candidates.

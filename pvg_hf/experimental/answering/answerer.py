@@ -1,4 +1,7 @@
-"""Answers problems with a game's players: the helpful prover writes solutions, and the verifier helps to choose or withhold."""
+"""
+Answers problems with a game's players: the helpful prover writes solutions, and the verifier helps to choose or
+withhold.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,7 +77,8 @@ class Reply:
 @dataclass
 class Answerer:
     """
-    Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
+    Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to
+    choose.
 
     Args:
         folder ([`~pvg_hf.run.layout.RunFolder`]): Folder of the run.
@@ -128,8 +132,8 @@ class Answerer:
         stored = read_json(folder.evaluation(round_index) / ANSWERING)
         if stored is None:
             raise ValueError(
-                f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the "
-                "verifier cannot be calibrated; train the prover longer."
+                f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the"
+                " verifier cannot be calibrated; train the prover longer."
             )
         recipe = folder.read_recipe().for_round(round_index)
         # A separate generation engine only pays off for many problems at a time.
@@ -160,14 +164,14 @@ class Answerer:
         Args:
             problem (`str`): Text of the problem.
             num_samples (`int`, *optional*):
-                Number of solutions to choose from; by default the number that the probabilities were fitted for. For fewer,
-                they are fitted again on the run's held-out solutions; for more, the probability is unknown.
+                Number of solutions to choose from; by default the number that the probabilities were fitted for. For
+                fewer, they are fitted again on the run's held-out solutions; for more, the probability is unknown.
             rule (`str`, *optional*):
-                `best`, `vote` or `weighted-vote` (see [`~pvg_hf.evaluation.selective.choose_answer`]); by default the rule with the
-                highest accuracy on the run's held-out problems.
+                `best`, `vote` or `weighted-vote` (see [`~pvg_hf.evaluation.selective.choose_answer`]); by default the
+                rule with the highest accuracy on the run's held-out problems.
             abstain_below (`float`, defaults to 0.0):
-                Threshold of the probability of being correct, below which the answer is withheld. If it is above 0, answers
-                of unknown probability are withheld, too.
+                Threshold of the probability of being correct, below which the answer is withheld. If it is above 0,
+                answers of unknown probability are withheld, too.
             seed (`int`, defaults to 0): Seed of the solutions.
 
         Raises:

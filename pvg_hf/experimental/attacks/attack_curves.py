@@ -23,8 +23,10 @@ EVALUATION = "attacks"
 TERMS = {
     "score gap": "mean score of the attacker's incorrect solutions minus that of the round's helpful correct ones.",
     "share incorrect": "of the attacker's solutions that did not fail.",
-    "without an exploit": "Kaplan-Meier estimate over the attackers (seeds) of a round; a line that ends above 0 has attackers "
-    "that found nothing before the cap.",
+    "without an exploit": (
+        "Kaplan-Meier estimate over the attackers (seeds) of a round; a line that ends above 0 has attackers "
+        "that found nothing before the cap."
+    ),
 }
 
 
@@ -114,6 +116,6 @@ def _caption(outcomes: pd.DataFrame) -> str:
     counts = outcomes.groupby("round").size()
     shown = ", ".join(f"round {k}: {number}" for k, number in counts.items())
     return (
-        f"Each line of the first two panels is one attacker, smoothed; an exploit needs both to be above the dotted lines. "
-        f"Attackers: {shown}. Cap: {int(outcomes['max_steps'].max())} steps."
+        "Each line of the first two panels is one attacker, smoothed; an exploit needs both to be above the dotted"
+        f" lines. Attackers: {shown}. Cap: {int(outcomes['max_steps'].max())} steps."
     )

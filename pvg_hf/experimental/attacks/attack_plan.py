@@ -178,8 +178,8 @@ class AttackedVerifier:
         """
         Return when the verifier counts as exploited.
 
-        Unless `ema` is given, means are smoothed over as many steps as those of the game's own prover phases. The cap has no
-        influence, so that a higher one only shows exploits that a lower one misses.
+        Unless `ema` is given, means are smoothed over as many steps as those of the game's own prover phases. The cap
+        has no influence, so that a higher one only shows exploits that a lower one misses.
         """
         batches_of_a_phase = replace(attacker, max_steps=self.recipe.prover.max_steps).num_batches
         return exploit_stopping(

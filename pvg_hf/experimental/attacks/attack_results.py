@@ -1,4 +1,7 @@
-"""Figures and tables of several attacks on one verifier, and the texts that fooled it, which later verifiers are tested on."""
+"""
+Figures and tables of several attacks on one verifier, and the texts that fooled it, which later verifiers are tested
+on.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,8 +56,8 @@ def write_evidence(results: Sequence[AttackResult], output: Path) -> None:
     """
     Write what each attacker did.
 
-    `curves.parquet` has the figures of each step of every attacker, `outcomes.parquet` a row per attacker with the step of
-    the exploit, if any.
+    `curves.parquet` has the figures of each step of every attacker, `outcomes.parquet` a row per attacker with the
+    step of the exploit, if any.
     """
     curves = pd.concat([result.curve().assign(**_labels(result)) for result in results], ignore_index=True)
     outcomes = pd.DataFrame(map(_outcome, results))

@@ -1,4 +1,6 @@
-"""Trains fresh attackers against frozen verifiers as one job, which resumes, and records when each exploits its verifier."""
+"""
+Trains fresh attackers against frozen verifiers as one job, which resumes, and records when each exploits its verifier.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -175,8 +177,8 @@ def check_attacker(recipe: Recipe) -> None:
     """
     if recipe.prover.generation == "vllm_colocate":
         raise ValueError(
-            "`prover.generation` is `vllm_colocate`, whose memory is not released before its process ends; attacks follow one "
-            "another in a process. Set `prover.generation=vllm_server` or `transformers`."
+            "`prover.generation` is `vllm_colocate`, whose memory is not released before its process ends; attacks"
+            " follow one another in a process. Set `prover.generation=vllm_server` or `transformers`."
         )
 
 

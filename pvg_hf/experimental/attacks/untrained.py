@@ -29,7 +29,8 @@ MASTER_KEYS = (
     "かいせつ",
     "Respuesta",
 )
-"""Texts without a solution that language models as verifiers are known to accept ("One Token to Fool LLM-as-a-Judge", arXiv 2507.08794)."""
+"""Texts without a solution that language models as verifiers are known to accept ("One Token to Fool LLM-as-a-Judge",
+arXiv 2507.08794)."""
 
 MAX_DRAWS = 8  # of a near-miss whose answer is right by chance
 

@@ -27,8 +27,8 @@ def attack_verifier(recipe: Recipe, *, num_workers: int | None = None, executor:
     Args:
         recipe: Task, split, prover, and the section `attack`.
     Returns: the folder `OUTPUT_DIR/NAME`, with `summary.md`, `figures.json`, the curves and a folder per attacker.
-    Raises `ValueError` if the recipe names no verifier or has mistakes, or the verifier is missing or has no threshold.
-    Raises `JobsFailedError` if attackers could not be trained; the others are kept.
+    Raises `ValueError` if the recipe names no verifier or has mistakes, or the verifier is missing or has no
+    threshold. Raises `JobsFailedError` if attackers could not be trained; the others are kept.
     """
     if recipe.attack is None or recipe.attack.verifier is None:
         raise RecipeError("The recipe does not name the verifier to attack: `attack: {verifier: FOLDER}`.")

@@ -1,6 +1,6 @@
 """
-Draws many solutions to test problems for an evaluation, problem by problem, so that it can be interrupted; and balanced
-best-of-n for large n on such a pool (Kirchner et al. 2024, fig. 6b).
+Draws many solutions to test problems for an evaluation, problem by problem, so that it can be interrupted; and
+balanced best-of-n for large n on such a pool (Kirchner et al. 2024, fig. 6b).
 """
 
 from pathlib import Path
@@ -31,7 +31,8 @@ def draw_pool(
     judged: JudgedRound, role: Role, problems: list[dict[str, Any]], *, num_samples: int, name: str, output: Path
 ) -> pd.DataFrame:
     """
-    Draw solutions with the last checkpoint of the round's prover, grade them, and score them with the round's verifier.
+    Draw solutions with the last checkpoint of the round's prover, grade them, and score them with the round's
+    verifier.
 
     A problem's solutions are stored before the next problem; an interrupted call continues with the others. No draw
     depends on the number of problems or solutions, or on the batch.
@@ -96,7 +97,8 @@ class DrawnBestOfNSettings:
 
 def judge_best_of_n(judged: JudgedRound, settings: DrawnBestOfNSettings, output: Path) -> dict[str, Figure]:
     """
-    Draw solutions with the round's helpful prover (its last checkpoint), and compute balanced best-of-n for powers of 2.
+    Draw solutions with the round's helpful prover (its last checkpoint), and compute balanced best-of-n for powers of
+    2.
 
     Returns: by `N`, the share of correct choices; by `eligible/N`, the share of eligible problems.
     """

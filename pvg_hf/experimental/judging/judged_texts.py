@@ -133,13 +133,17 @@ class LegibilitySettings:
 
     judge: str | None = Field(
         None,
-        description="A weaker judge: folder or Hub id of a verifier or of a causal language model. By default a packaged judge "
-        "for the built-in world, and the verifier of round 0 for other tasks.",
+        description=(
+            "A weaker judge: folder or Hub id of a verifier or of a causal language model. By default a packaged judge"
+            " for the built-in world, and the verifier of round 0 for other tasks."
+        ),
     )
     token_budget: Count | None = Field(
         None,
-        description="Tokens that the judge reads of a solution; by default the median length of the base prover's correct "
-        "solutions.",
+        description=(
+            "Tokens that the judge reads of a solution; by default the median length of the base prover's correct "
+            "solutions."
+        ),
     )
     question: str = Field(
         VERDICT_QUESTION,
@@ -214,8 +218,8 @@ def _first_verifier(judged: JudgedRound) -> str:
     folder = judged.folder.verifier(0)
     if not folder.exists():
         raise ValueError(
-            f"The default judge of the task `{judged.recipe.task.name}` is the verifier of round 0, and {folder} does not exist. "
-            "Name another judge (`legibility.judge=FOLDER`), or pull the run with its earlier players."
+            f"The default judge of the task `{judged.recipe.task.name}` is the verifier of round 0, and {folder} does"
+            " not exist. Name another judge (`legibility.judge=FOLDER`), or pull the run with its earlier players."
         )
     return str(folder)
 

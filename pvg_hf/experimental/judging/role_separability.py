@@ -34,8 +34,8 @@ LEAST_PER_ROLE = 2  # solutions of either role that a discriminator is trained o
 
 Discriminator = Callable[[Sequence[str], np.ndarray, Sequence[str]], np.ndarray]
 """
-Learns from texts and whether each is helpful, of shape `(num_texts,)`, and returns a score for each of some other texts;
-higher is more helpful.
+Learns from texts and whether each is helpful, of shape `(num_texts,)`, and returns a score for each of some other
+texts; higher is more helpful.
 """
 
 
@@ -43,8 +43,8 @@ def role_separability(rows: pd.DataFrame, discriminator: Discriminator, *, seed:
     """
     ROC-AUC of a discriminator that tells helpful from sneaky solutions by the text alone.
 
-    The solutions of each fold of problems are scored by a discriminator that was trained on the other folds. Scores are
-    replaced by their ranks within the fold, in which both roles have equal weight, because the discriminators of
+    The solutions of each fold of problems are scored by a discriminator that was trained on the other folds. Scores
+    are replaced by their ranks within the fold, in which both roles have equal weight, because the discriminators of
     different folds need not agree on a scale.
 
     Args:

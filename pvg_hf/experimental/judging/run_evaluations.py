@@ -62,7 +62,8 @@ def evaluate_run(
         num_workers, executor: Processes for evaluations that consist of independent trainings: see
             [`~pvg_hf.run.jobs.run_jobs`] and [`~pvg_hf.run.jobs.default_workers`].
     Returns: the results, also those that were stored before.
-    Raises `ValueError` for an unknown evaluation or setting, a round without the files that it needs, or other settings
+    Raises `ValueError` for an unknown evaluation or setting, a round without the files that it needs, or other
+    settings
         than those of a stored result.
     Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
     Raises `JobsFailedError` if attackers could not be trained; the others are kept.
@@ -168,8 +169,8 @@ def _judge(name: str, evaluation: RoundEvaluation, judged: JudgedRound, settings
 @contextmanager
 def _refreshing(folder: RunFolder) -> Iterator[None]:
     """
-    After the block, also if it fails, write the run's metrics and report again if they lack a result. If the run is being
-    played, its next phase does.
+    After the block, also if it fails, write the run's metrics and report again if they lack a result. If the run is
+    being played, its next phase does.
     """
     try:
         yield
@@ -185,7 +186,9 @@ def _refreshing(folder: RunFolder) -> Iterator[None]:
 
 
 def _lacks_results(recipe: Recipe, folder: RunFolder) -> bool:
-    """Whether a result is newer than the metrics or the report, also if an earlier call was killed before it wrote them."""
+    """
+    Whether a result is newer than the metrics or the report, also if an earlier call was killed before it wrote them.
+    """
     shown = [folder.metrics, folder.report] if recipe.logging.report else [folder.metrics]
     written = min(file.stat().st_mtime_ns if file.exists() else 0 for file in shown)
     return any((path / JUDGEMENT).stat().st_mtime_ns > written for path in judgement_folders(folder))

@@ -1,6 +1,6 @@
 """
-Legibility without people: step validity, implicitness, readability and length of solutions, and how well a weaker judge
-tells correct from incorrect ones.
+Legibility without people: step validity, implicitness, readability and length of solutions, and how well a weaker
+judge tells correct from incorrect ones.
 """
 
 from collections.abc import Mapping
@@ -64,8 +64,8 @@ def legibility_figures(
         - `implicit_share/CELL`: share of the steps' content that is left to the reader;
         - `num_tokens/CELL`, `num_lines/CELL`, `words_per_line/CELL`, `readability/CELL` (see
           [`~pvg_hf.experimental.judging.text_features.readability_index`]);
-        - `judge_single/PAIRING`: balanced accuracy of the judge on single solutions, at a threshold from the other half
-          of the problems; `judge_pair/PAIRING`: share of pairs of one problem that it orders rightly;
+        - `judge_single/PAIRING`: balanced accuracy of the judge on single solutions, at a threshold from the other
+          half of the problems; `judge_pair/PAIRING`: share of pairs of one problem that it orders rightly;
           `judge_auc/PAIRING`; `judge_cut/CELL`: share of the solutions that it did not read to the end.
     """
     draws = {"seed": seed, "num_resamples": num_resamples}

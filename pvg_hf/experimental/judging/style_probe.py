@@ -25,8 +25,8 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
     """
     Compute how well style predicts a verifier's scores, and how well style alone would order solutions.
 
-    Ridge regressions on the features of [`~pvg_hf.experimental.judging.text_features.group_features`] predict the scores of each
-    fold of problems; they are fitted on the other folds.
+    Ridge regressions on the features of [`~pvg_hf.experimental.judging.text_features.group_features`] predict the
+    scores of each fold of problems; they are fitted on the other folds.
 
     Args:
         rows: Solutions with `problem_id`, `solution`, `score` (finite), `correct` and, if the task marks flaws,
@@ -43,16 +43,17 @@ def style_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int, num_fold
         - `explained/correct`: the share that correctness itself explains;
         - `explained_within/all`: the share that style explains of the scores less the mean of the correct or of the
           incorrect solutions, i.e. beyond correctness;
-        - `explained_within/flaws`: the same share of the number of flaws in place of the scores, with `num_flaws` only;
+        - `explained_within/flaws`: the same share of the number of flaws in place of the scores, with `num_flaws`
+          only;
         - `auc/score`, `auc/style` and `auc/rest`: P(a correct solution is above an incorrect one) by the scores, by
           what style predicts of them, and by the scores less that. `auc/style` has no value unless `explained/all` is
           clearly above 0, because what is fitted to noise has an arbitrary direction.
 
-        Correct and incorrect solutions may differ in style. The scores of a perfect checker are then explained by style, too.
-        `explained_within/all` leaves that out. Among incorrect solutions, those with more flaws may differ in style as well:
-        a verifier that counts flaws has about the share `explained_within/flaws`, and only what lies above it shows that
-        style itself is read. The regression shrinks, so that `auc/rest` can be above .5 for a verifier that reads nothing but
-        style.
+        Correct and incorrect solutions may differ in style. The scores of a perfect checker are then explained by
+        style, too. `explained_within/all` leaves that out. Among incorrect solutions, those with more flaws may differ
+        in style as well: a verifier that counts flaws has about the share `explained_within/flaws`, and only what lies
+        above it shows that style itself is read. The regression shrinks, so that `auc/rest` can be above .5 for a
+        verifier that reads nothing but style.
     """
     names = [*(f"explained/{name}" for name in (*FEATURE_GROUPS, "all", "correct")), "explained_within/all"]
     names += [*(["explained_within/flaws"] if "num_flaws" in rows else []), "auc/score", "auc/style", "auc/rest"]
@@ -105,7 +106,9 @@ def _class_means(values: np.ndarray, correct: np.ndarray) -> np.ndarray:
 
 
 def _explained(targets: np.ndarray, predicted: np.ndarray) -> Statistic:
-    """Share of the variance of `targets` that is explained, as a function of weights `(m, n)`; NaN without variance."""
+    """
+    Share of the variance of `targets` that is explained, as a function of weights `(m, n)`; NaN without variance.
+    """
     errors = np.square(targets - predicted)
 
     def statistic(weights: np.ndarray) -> np.ndarray:

@@ -37,8 +37,8 @@ def form_features(texts: Sequence[str]) -> pd.DataFrame:
     """
     Return how each text is laid out, whatever its length and its content.
 
-    Columns: `words_per_line` and `longest_line` (words), `numbers_per_line`, `operations_per_line`, `equation_lines` and
-    `merged_lines` (shares of lines with one or more, and with several equality signs), `repeated_lines` (share),
+    Columns: `words_per_line` and `longest_line` (words), `numbers_per_line`, `operations_per_line`, `equation_lines`
+    and `merged_lines` (shares of lines with one or more, and with several equality signs), `repeated_lines` (share),
     `digits`, `capitals` and `punctuation` (shares of the characters), `word_length` (characters), `distinct_words`
     (share), and `ends_with_number` (0 or 1).
     """

@@ -32,7 +32,10 @@ class UntrainedAttackSettings:
     budget: Count = Field(64, description="Solutions of the sneaky prover per problem, for the best-of-n search.")
     master_keys: list[str] = Field(
         default_factory=list,
-        description="Further texts without a solution, tried in addition to the built-in list (docs/how-to/attack-a-verifier.md).",
+        description=(
+            "Further texts without a solution, tried in addition to the built-in list"
+            " (docs/how-to/attack-a-verifier.md)."
+        ),
     )
 
 

@@ -72,8 +72,8 @@ def _load_tokenizer(recipe: MessageRecipe, problems: DecisionProblems) -> PreTra
     }
     if len(sources) + len(sizes) != 1:
         raise RecipeError(
-            "Both players read the same tokens: give both the same `model`, or both an `encoder` with the same `vocab_size`. "
-            f"Models: {sorted(sources)}; sizes of new vocabularies: {sorted(map(str, sizes))}."
+            "Both players read the same tokens: give both the same `model`, or both an `encoder` with the same"
+            f" `vocab_size`. Models: {sorted(sources)}; sizes of new vocabularies: {sorted(map(str, sizes))}."
         )
     if sources:
         return AutoTokenizer.from_pretrained(local_folder(sources.pop()), trust_remote_code=False)

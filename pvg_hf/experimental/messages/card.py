@@ -58,13 +58,15 @@ _TEMPLATE = """\
 
 # {{ source }}
 
-The players of a message game ({{ paper }}), trained by `StackelbergTrainer` of {{ pvg_hf }} (`{{ install }}`): a prover that
-sends a message about a problem and always argues for yes, and a verifier that sees problem and message and decides.
+The players of a message game ({{ paper }}), trained by `StackelbergTrainer` of {{ pvg_hf }} (`{{ install }}`):
+a prover that sends a message about a problem and always argues for yes, and a verifier that sees problem and message
+and decides.
 
 ```python
 {% for module, name in classes.values() %}from {{ module }} import {{ name }}
 {% endfor %}
-{% for player, (_, name) in classes.items() %}{{ player }} = {{ name }}.from_pretrained("{{ source }}", subfolder="{{ player }}")
+{% for player, (_, name) in classes.items() %}{#
+#}{{ player }} = {{ name }}.from_pretrained("{{ source }}", subfolder="{{ player }}")
 {% endfor %}```
 
 | Setting | Value |

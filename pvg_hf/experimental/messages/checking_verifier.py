@@ -15,7 +15,8 @@ _PARITY_SCALE = 4.0  # log-odds at the parity start if all equations hold; its n
 
 class CheckingVerifierConfig(MessageVerifierConfig):
     """
-    Configuration of a [`CheckingVerifier`], in addition to [`~pvg_hf.experimental.messages.player_base.MessageVerifierConfig`].
+    Configuration of a [`CheckingVerifier`], in addition to
+    [`~pvg_hf.experimental.messages.player_base.MessageVerifierConfig`].
 
     Args:
         num_inputs: Entries of a problem.
@@ -39,12 +40,13 @@ class CheckingVerifierConfig(MessageVerifierConfig):
             return
         if self.message_form != "continuous":
             raise ValueError(
-                f"The start `parity` needs `continuous` messages, with an entry per variable; the form is `{self.message_form}`."
+                "The start `parity` needs `continuous` messages, with an entry per variable; the form is"
+                f" `{self.message_form}`."
             )
         if self.num_inputs != self.num_checks * (self.message_width + 1):
             raise ValueError(
-                f"The start `parity` checks m equations, of a problem with m (w + 1) inputs and messages of width w: {self.num_inputs} "
-                f"inputs are not {self.num_checks} x ({self.message_width} + 1)."
+                "The start `parity` checks m equations, of a problem with m (w + 1) inputs and messages of width w:"
+                f" {self.num_inputs} inputs are not {self.num_checks} x ({self.message_width} + 1)."
             )
 
 
@@ -52,9 +54,9 @@ class CheckingVerifier(MessageVerifierModel):
     """
     Verifier that checks a message against a problem.
 
-    With x the problem and z the message, each extended by a 1, check k is cos(pi x' M_k z), and the logits are linear in the checks.
-    A product of signs is a sum of products of bits up to constants, and cos(pi t) is the parity of an integer t, so that a check can be an
-    equation over F_2.
+    With x the problem and z the message, each extended by a 1, check k is cos(pi x' M_k z), and the logits are linear
+    in the checks. A product of signs is a sum of products of bits up to constants, and cos(pi t) is the parity of an
+    integer t, so that a check can be an equation over F_2.
     """
 
     config_class = CheckingVerifierConfig
@@ -97,8 +99,8 @@ def _parity_forms(config: CheckingVerifierConfig) -> torch.Tensor:
     """
     Forms whose value is the number of ones in an equation, (sum_j a_j s_j) + b.
 
-    With signs x = 2 a - 1 and z = 2 s - 1, a product of bits is a s = (x z + x + z + 1) / 4, and b = (x + 1) / 2. A right-hand side
-    that agrees with the left gives an even number, and cos(pi t) = 1.
+    With signs x = 2 a - 1 and z = 2 s - 1, a product of bits is a s = (x z + x + z + 1) / 4, and b = (x + 1) / 2. A
+    right-hand side that agrees with the left gives an even number, and cos(pi t) = 1.
     """
     num_equations, width = config.num_checks, config.message_width
     forms = torch.zeros(num_equations, config.num_inputs + 1, width + 1)

@@ -62,8 +62,8 @@ def run_equilibrium(
     recipe: MessageRecipe, *, num_workers: int = 1, executor: Executor | None = None
 ) -> tuple[JobFolder, pd.DataFrame]:
     """
-    Run or resume a sweep. The clean games come first; noisy ones are played only for seeds whose clean game passes the gate
-    ([`~pvg_hf.experimental.messages.judge.passes_gate`]).
+    Run or resume a sweep. The clean games come first; noisy ones are played only for seeds whose clean game passes the
+    gate ([`~pvg_hf.experimental.messages.judge.passes_gate`]).
 
     Args:
         recipe: The recipe; its section `equilibrium` says what is varied.
@@ -108,7 +108,10 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
         [
             f"Sweep    {equilibrium_folder(recipe).root}",
             f"Levels   epsilon {', '.join(f'{epsilon:g}' for epsilon in levels)}",
-            f"Seeds    {', '.join(map(str, recipe.equilibrium.seeds))}, {'together' if is_stackable(recipe) else 'one by one'}",
+            (
+                f"Seeds    {', '.join(map(str, recipe.equilibrium.seeds))},"
+                f" {'together' if is_stackable(recipe) else 'one by one'}"
+            ),
             f"Gate     {gate}",
             f"To play  {len(todo)} of {len(levels)} levels{about}",
         ]
@@ -117,7 +120,8 @@ def describe_equilibrium(recipe: MessageRecipe) -> str:
 
 def play_level(recipe: MessageRecipe, epsilon: float) -> str:
     """
-    Play and judge the games of a level, and write their figures. The clean level also plays the games without messages.
+    Play and judge the games of a level, and write their figures. The clean level also plays the games without
+    messages.
 
     Returns: the mean accuracy and the duration, for the log.
     """

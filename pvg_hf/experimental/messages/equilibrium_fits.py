@@ -1,4 +1,7 @@
-"""Growth of the deviation from the clean equilibrium with the noise: linear, quadratic and power-law fits through the origin."""
+"""
+Growth of the deviation from the clean equilibrium with the noise: linear, quadratic and power-law fits through the
+origin.
+"""
 
 import math
 from collections.abc import Sequence
@@ -86,4 +89,7 @@ def growth_statement(levels: Sequence[float], values: Sequence[float]) -> str:
     else:
         growth = "is consistent with O(epsilon)"
     better = "linear" if linear.bic <= quadratic.bic else "quadratic"
-    return f"exponent {power.params['k'].value:.2f} [{low:.2f}, {high:.2f}]: it {growth}; the {better} fit has the lower BIC"
+    return (
+        f"exponent {power.params['k'].value:.2f} [{low:.2f}, {high:.2f}]: it {growth}; the {better} fit has the"
+        " lower BIC"
+    )

@@ -67,7 +67,8 @@ def summarise_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> str:
         parts += ["## Deviations from the clean game of the seed", _fit_table(passing), _breakdown(passing)]
     seconds = seconds_of(recipe, levels_of(recipe))
     parts.append(
-        f"Training took {show_seconds(seconds['training'])}, with judging {show_seconds(seconds['all'])} (of one worker)."
+        f"Training took {show_seconds(seconds['training'])}, with judging {show_seconds(seconds['all'])} (of one"
+        " worker)."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -114,7 +115,10 @@ def _fit_table(table: pd.DataFrame) -> str:
             explained = "none" if fit.r_squared is None else f"{fit.r_squared:.3f}"
             rows.append([name.replace("_", " "), fit.form, params, explained, f"{fit.bic:.1f}"])
     statements = [f"- {DEVIATIONS[name]}: {growth_statement(table['epsilon'], table[name])}." for name in DEVIATIONS]
-    forms = "linear a e, quadratic a e + b e², power a e^k; each is 0 without noise. BIC penalises each parameter; lower is better."
+    forms = (
+        "linear a e, quadratic a e + b e², power a e^k; each is 0 without noise. BIC penalises each parameter; lower"
+        " is better."
+    )
     return "\n\n".join([forms, markdown_table(rows), "\n".join(statements)])
 
 
@@ -133,8 +137,8 @@ def _breakdown(table: pd.DataFrame) -> str:
         return "The mean accuracy does not fall halfway to chance within these levels."
     spread = f"{found.lowest:.3f} to {found.highest:.3f}" if found.num_broken else "none"
     return (
-        f"Breakdown, where the accuracy is halfway between that of the clean game and chance: epsilon {found.level:.3f} (mean), "
-        f"{spread} among the {found.num_broken} of {found.num_seeds} seeds that break down."
+        "Breakdown, where the accuracy is halfway between that of the clean game and chance: epsilon"
+        f" {found.level:.3f} (mean), {spread} among the {found.num_broken} of {found.num_seeds} seeds that break down."
     )
 
 

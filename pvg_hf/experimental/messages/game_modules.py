@@ -1,6 +1,6 @@
 """
-The two players as one module, with the loss of each while the other is frozen: the prover's in stable forms, and for the verifier
-[`~pvg_hf.losses.pointwise_cross_entropy`] of its scores.
+The two players as one module, with the loss of each while the other is frozen: the prover's in stable forms, and for
+the verifier [`~pvg_hf.losses.pointwise_cross_entropy`] of its scores.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,8 +49,8 @@ class MessageGame(nn.Module):
     """
     Prover and verifier as one module, which a trainer can wrap.
 
-    Columns of the problems are passed to both players by name. A column whose name begins with `prover_` is passed to the prover
-    alone, in place of the column without this prefix.
+    Columns of the problems are passed to both players by name. A column whose name begins with `prover_` is passed to
+    the prover alone, in place of the column without this prefix.
 
     Raises `ValueError` if the players disagree about the size of messages.
     """
@@ -72,7 +72,8 @@ class MessageGame(nn.Module):
         rates: tuple[float, float] = (0.0, 0.0),
     ) -> dict[str, torch.Tensor]:
         """
-        Compute the loss of the player whose turn it is, while the other is frozen: without gradient, and in evaluation mode.
+        Compute the loss of the player whose turn it is, while the other is frozen: without gradient, and in evaluation
+        mode.
 
         Args:
             turn: `prover`, `verifier`, or `both`: both losses at the same point, each with the other player frozen.
@@ -135,7 +136,8 @@ class MessageGame(nn.Module):
             problems, labels, rates:
                 As for [`forward`].
             prover_params, verifier_params (`Mapping[str, torch.Tensor]`, *optional*):
-                Parameters to use instead of the players' own. With the prover's, the gradient flows through the messages.
+                Parameters to use instead of the players' own. With the prover's, the gradient flows through the
+                messages.
         """
         scores = self.scores(problems, self.message(problems, prover_params), verifier_params)
         losses = label_losses(scores, labels.to(scores), *rates, self.rules.correction)
@@ -168,7 +170,9 @@ def _call(player: nn.Module, params: Params | None, columns: Columns) -> torch.T
 
 @contextmanager
 def frozen(player: nn.Module) -> Iterator[None]:
-    """Within the block, a player is in evaluation mode, and its parameters get no gradient; one through them flows on."""
+    """
+    Within the block, a player is in evaluation mode, and its parameters get no gradient; one through them flows on.
+    """
     trained = [parameter for parameter in player.parameters() if parameter.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)
@@ -223,8 +227,8 @@ def message_entropy(messages: torch.Tensor, config: MessagePlayerConfig) -> torc
     """
     Return the entropy of an entry of the messages over the batch, in nats, averaged over the entries.
 
-    It is 0 if all problems get the same extreme message, and log 2 (or log `num_symbols`) if all symbols are equally frequent. A
-    continuous entry z counts as the symbol 1 with probability (1 + z) / 2.
+    It is 0 if all problems get the same extreme message, and log 2 (or log `num_symbols`) if all symbols are equally
+    frequent. A continuous entry z counts as the symbol 1 with probability (1 + z) / 2.
 
     Returns: scalar.
     """

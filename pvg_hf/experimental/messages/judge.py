@@ -91,8 +91,9 @@ def acceptance_threshold(recipe: MessageRecipe) -> float:
     """
     Return the score from which on the verifier accepts.
 
-    `judging.accept_at` is a probability on the scale of clean labels. A verifier that was trained on noisy labels without a correction
-    predicts noisy labels, so that the probability is converted for it: (1 - rho0 - rho1) p + rho0, at the rates without their schedule.
+    `judging.accept_at` is a probability on the scale of clean labels. A verifier that was trained on noisy labels
+    without a correction predicts noisy labels, so that the probability is converted for it: (1 - rho0 - rho1) p +
+    rho0, at the rates without their schedule.
     """
     prob, noise = recipe.judging.accept_at, recipe.noise
     if recipe.training.correction == "none":
@@ -210,10 +211,11 @@ def chance_of(judgement: MessageJudgement) -> float:
 
 def passes_gate(game: MessageJudgement, without: MessageJudgement) -> bool:
     """
-    Whether a clean game is worth a noise experiment: its accuracy is clearly above chance, and clearly better than without messages.
+    Whether a clean game is worth a noise experiment: its accuracy is clearly above chance, and clearly better than
+    without messages.
 
-    Clearly means that the 95 % interval of the accuracy excludes the chance of [`chance_of`], and that of the difference of the
-    two accuracies, as those of independent games, excludes 0.
+    Clearly means that the 95 % interval of the accuracy excludes the chance of [`chance_of`], and that of the
+    difference of the two accuracies, as those of independent games, excludes 0.
     """
     ours, theirs = game.figures["accuracy"], without.figures["accuracy"]
     variance = sum(figure.value * (1 - figure.value) / figure.n for figure in (ours, theirs))

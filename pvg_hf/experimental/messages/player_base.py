@@ -68,7 +68,10 @@ class MessagePlayerModel(PreTrainedModel):
 
 
 class MessageProverModel(MessagePlayerModel):
-    """Base class of provers. `forward` takes the columns of the problems and returns messages of shape `(n, message_size)`."""
+    """
+    Base class of provers. `forward` takes the columns of the problems and returns messages of shape `(n,
+    message_size)`.
+    """
 
     def form_message(self, raw: torch.Tensor) -> torch.Tensor:
         """
@@ -89,6 +92,6 @@ class MessageProverModel(MessagePlayerModel):
 
 class MessageVerifierModel(MessagePlayerModel):
     """
-    Base class of verifiers. `forward` takes `message` and the columns of the problems, and returns logits of shape `(n, 1)` (of
-    yes) or `(n, 2)` (of no and yes).
+    Base class of verifiers. `forward` takes `message` and the columns of the problems, and returns logits of shape
+    `(n, 1)` (of yes) or `(n, 2)` (of no and yes).
     """

@@ -141,7 +141,10 @@ class MessageVerifier(MessagePlayer):
     )
     start: CheckStart | None = Field(
         None,
-        description="For `checking`: `random` by default; `parity` starts at the function that checks the equations of `linear_f2`.",
+        description=(
+            "For `checking`: `random` by default; `parity` starts at the function that checks the equations of"
+            " `linear_f2`."
+        ),
     )
 
     @model_validator(mode="after")
@@ -162,7 +165,9 @@ class StackelbergSection:
     max_prover_steps: f.Count = Field(100, description="With `best_response`: maximum number of steps per round.")
     response_patience: f.AtLeastTwo = Field(
         10,
-        description="With `best_response`: stop when the mean loss of this many steps is not below that of the steps before.",
+        description=(
+            "With `best_response`: stop when the mean loss of this many steps is not below that of the steps before."
+        ),
     )
     verifier_steps: f.Count = Field(5, description="Steps of the verifier per round.")
     dynamics: Dynamics = Field(
@@ -170,7 +175,10 @@ class StackelbergSection:
     )
     leader_gradient: LeaderGradient = Field(
         "alternating",
-        description="`alternating`: the verifier's gradient at fixed messages. `unrolled`: also through the prover's last steps.",
+        description=(
+            "`alternating`: the verifier's gradient at fixed messages. `unrolled`: also through the prover's last"
+            " steps."
+        ),
     )
     unroll_steps: f.Count = Field(5, description="With `unrolled`: number of the prover's last steps.")
     batch_size: f.BatchSize = Field(64, description="Problems per step and process.")
@@ -230,8 +238,10 @@ class JudgingConfig:
 
     accept_at: f.ProperShare = Field(
         0.5,
-        description="Probability of yes at which the verifier accepts, on the scale of clean labels. Below .5, undecided cases "
-        "are accepted.",
+        description=(
+            "Probability of yes at which the verifier accepts, on the scale of clean labels. Below .5, undecided cases"
+            " are accepted."
+        ),
     )
     fresh_prover_steps: f.CountOrZero = Field(
         500, description="Steps of a new prover against the final verifier; 0: none."

@@ -29,7 +29,9 @@ FIGURES = {
     "soundness_fresh": "the same against a prover that was newly trained against the final verifier.",
     "soundness_attack": "the same against the best message that a direct search found for each problem.",
     "clean_loss": "cross-entropy on clean labels, in nats.",
-    "accuracy_shuffled": "accuracy if messages are exchanged among problems; equal to the accuracy if the verifier ignores them.",
+    "accuracy_shuffled": (
+        "accuracy if messages are exchanged among problems; equal to the accuracy if the verifier ignores them."
+    ),
     "accuracy_same_class": "accuracy if a problem gets the message of another one with the same answer.",
     "accuracy_zeroed": "accuracy with zeros as the message.",
     "message_diversity": "standard deviation of an entry of the message over the problems.",
@@ -99,11 +101,13 @@ def describe_gate(judged: dict[str, MessageJudgement]) -> list[str]:
         gate = "passes" if words == "clearly" else "fails"
         chance = chance_of(judged[GAME])
         lines.append(
-            f"Without messages: {theirs:.3f}. The game {gate} the gate: it is {words} above both chance ({chance:.3f}) and this."
+            f"Without messages: {theirs:.3f}. The game {gate} the gate: it is {words} above both chance ({chance:.3f})"
+            " and this."
         )
     is_used = accuracy.low is not None and shuffled.value < accuracy.low
     lines.append(
-        f"With messages exchanged among problems: {shuffled:.3f}. The verifier {'uses' if is_used else 'does not clearly use'} them."
+        f"With messages exchanged among problems: {shuffled:.3f}. The verifier"
+        f" {'uses' if is_used else 'does not clearly use'} them."
     )
     return lines
 

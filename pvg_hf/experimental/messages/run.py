@@ -1,4 +1,7 @@
-"""Plays a message game of a recipe into a folder: the game, its controls, the judgement and the report; or describes its plan."""
+"""
+Plays a message game of a recipe into a folder: the game, its controls, the judgement and the report; or describes its
+plan.
+"""
 
 import logging
 import tempfile
@@ -42,8 +45,8 @@ _FREE = ("output_dir", "save_steps", "report_to", "equilibrium", "judging", "con
 
 def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRunFolder:
     """
-    Play a message game and its controls, judge them and write the report. Finished games are not played again, and an unfinished one
-    resumes from its last checkpoint.
+    Play a message game and its controls, judge them and write the report. Finished games are not played again, and an
+    unfinished one resumes from its last checkpoint.
 
     Raises `ValueError` if the recipe has mistakes, differs from the one that the run was started with, or if another
         process plays the run.
@@ -68,7 +71,8 @@ def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRu
 
 def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -> None:
     """
-    Check that a folder is new or was started with the same recipe. If nothing was played in it yet, the recipe may still change.
+    Check that a folder is new or was started with the same recipe. If nothing was played in it yet, the recipe may
+    still change.
 
     Raises `ValueError` listing the differences, or if the folder belongs to a run of another kind.
     """
@@ -164,8 +168,8 @@ _MAX_SECONDS = 30.0
 
 def describe_message_plan(recipe: MessageRecipe) -> str:
     """
-    Check a recipe, and describe its games and the expected time, by playing up to two rounds if there is anything to play. The run's
-    folder is not changed.
+    Check a recipe, and describe its games and the expected time, by playing up to two rounds if there is anything to
+    play. The run's folder is not changed.
 
     Raises `ValueError` if the recipe has mistakes or differs from the one that the run was started with.
     """
@@ -185,16 +189,24 @@ def describe_message_plan(recipe: MessageRecipe) -> str:
         [
             f"Run      {folder.root}",
             f"World    {recipe.world.name}: {len(loaded.train):,} training and {len(loaded.test):,} test problems",
-            f"Players  prover {recipe.prover.kind} with {sizes[0]} parameters, verifier {recipe.verifier.kind} with {sizes[1]}",
+            (
+                f"Players  prover {recipe.prover.kind} with {sizes[0]} parameters, verifier {recipe.verifier.kind}"
+                f" with {sizes[1]}"
+            ),
             f"Messages {messages}",
             f"Games    {', '.join(folder.sources(recipe))}; to play: {', '.join(todo) or 'none'}",
-            f"Rounds   {recipe.training.num_rounds}; to play: {'at most ' if is_bound else ''}{steps:,} steps{time_left}",
+            (
+                f"Rounds   {recipe.training.num_rounds}; to play: {'at most ' if is_bound else ''}{steps:,}"
+                f" steps{time_left}"
+            ),
         ]
     )
 
 
 def _seconds_per_step(recipe: MessageRecipe, loaded: LoadedWorld) -> float:
-    """Play up to two rounds, and return the mean duration of their steps after the first one, which includes the start."""
+    """
+    Play up to two rounds, and return the mean duration of their steps after the first one, which includes the start.
+    """
     training = replace(recipe.training, num_rounds=_TIMED_ROUNDS)
     short = replace(recipe, training=training, save_steps=0, report_to=[])
     times = _StepTimes()

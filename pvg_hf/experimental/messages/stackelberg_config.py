@@ -42,9 +42,9 @@ class StackelbergConfig(TrainingArguments):
     """
     Arguments of the message game, in addition to those of [`~transformers.TrainingArguments`].
 
-    The arguments of the optimiser that [`~transformers.TrainingArguments`] has, such as `learning_rate`, are those of the verifier,
-    and of the prover if the argument with the prefix `prover_` is `None`. `max_steps` follows from the rounds unless it is set; the
-    game ends with whichever comes first.
+    The arguments of the optimiser that [`~transformers.TrainingArguments`] has, such as `learning_rate`, are those of
+    the verifier, and of the prover if the argument with the prefix `prover_` is `None`. `max_steps` follows from the
+    rounds unless it is set; the game ends with whichever comes first.
 
     Args:
         num_rounds (`int`, *optional*, defaults to `100`): Number of rounds.
@@ -58,8 +58,8 @@ class StackelbergConfig(TrainingArguments):
         dynamics (`str`, *optional*, defaults to `"stackelberg"`):
             `stackelberg`: the players take turns. `simultaneous`: each step updates both, at the same point.
         leader_gradient (`str`, *optional*, defaults to `"alternating"`):
-            `alternating`: the verifier's gradient at fixed messages. `unrolled`: also through the prover's last steps, so that
-            the verifier anticipates the response.
+            `alternating`: the verifier's gradient at fixed messages. `unrolled`: also through the prover's last steps,
+            so that the verifier anticipates the response.
         unroll_steps (`int`, *optional*, defaults to `5`): With `unrolled`: number of the prover's last steps.
         prover_learning_rate, prover_weight_decay, prover_max_grad_norm (`float`, *optional*):
             The prover's, if they differ.
@@ -69,7 +69,8 @@ class StackelbergConfig(TrainingArguments):
         correction (`str`, *optional*, defaults to `"none"`): Correction of the verifier's loss for the injected noise.
         center (`float`, *optional*, defaults to `0.0`): Weight of the mean squared score.
         message_source (`str`, *optional*, defaults to `"prover"`):
-            `prover`; or for comparison `none` (zeros) or `witness` (a column of the dataset), with which only the verifier learns.
+            `prover`; or for comparison `none` (zeros) or `witness` (a column of the dataset), with which only the
+            verifier learns.
         noise_rho0 (`float`, *optional*, defaults to `0.0`), noise_rho1 (`float`, *optional*, defaults to `0.0`):
             Injected P(label 1 | truth 0) and P(label 0 | truth 1), in training only.
         noise_resample (`str`, *optional*, defaults to `"fixed"`):
@@ -134,8 +135,9 @@ class StackelbergConfig(TrainingArguments):
         super().__post_init__()
         if self.n_gpu > 1:
             raise ValueError(
-                f"One process sees {self.n_gpu} GPUs, and would split each batch over all of them: restrict it to one "
-                f"(`CUDA_VISIBLE_DEVICES=0`), or start a process for each by `accelerate launch --num_processes {self.n_gpu} {script_line()}`."
+                f"One process sees {self.n_gpu} GPUs, and would split each batch over all of them: restrict it to one"
+                " (`CUDA_VISIBLE_DEVICES=0`), or start a process for each by `accelerate launch --num_processes"
+                f" {self.n_gpu} {script_line()}`."
             )
         self._check_unrolling()
         if self.noise_seed is None:
@@ -194,13 +196,13 @@ class StackelbergConfig(TrainingArguments):
         optimiser = str(self.optim.value)
         if optimiser not in UNROLLED_OPTIMISERS:
             raise ValueError(
-                f"`leader_gradient=unrolled` repeats the prover's steps by {', '.join(UNROLLED_OPTIMISERS)}; `optim` is "
-                f"`{optimiser}`."
+                f"`leader_gradient=unrolled` repeats the prover's steps by {', '.join(UNROLLED_OPTIMISERS)}; `optim`"
+                f" is `{optimiser}`."
             )
         if self.gradient_accumulation_steps > 1 or self.world_size > 1:
             raise ValueError(
-                "`leader_gradient=unrolled` needs whole batches in one process: set `gradient_accumulation_steps` to 1 and start one "
-                "process."
+                "`leader_gradient=unrolled` needs whole batches in one process: set `gradient_accumulation_steps` to 1"
+                " and start one process."
             )
 
 

@@ -35,26 +35,28 @@ _STATE = "game_state.pt"
 
 class StackelbergTrainer(Trainer):
     """
-    Trains the prover and the verifier of a message game (after Anil et al. 2021): the prover is paid -log P(accept), whatever the
-    answer, and the verifier's loss is the cross-entropy of the labels, which may be noisy.
+    Trains the prover and the verifier of a message game (after Anil et al. 2021): the prover is paid -log P(accept),
+    whatever the answer, and the verifier's loss is the cross-entropy of the labels, which may be noisy.
 
-    The verifier leads. In each round the prover takes `prover_steps` against the frozen verifier, and the verifier then takes
-    `verifier_steps` on the frozen prover's messages. One optimiser holds both players' parameters in separate groups. A
-    parameter without a gradient is left alone, with its moments and its weight decay, so that this equals two optimisers; each
-    player has its own learning rate, weight decay, clipping and schedule, which counts its own steps.
+    The verifier leads. In each round the prover takes `prover_steps` against the frozen verifier, and the verifier
+    then takes `verifier_steps` on the frozen prover's messages. One optimiser holds both players' parameters in
+    separate groups. A parameter without a gradient is left alone, with its moments and its weight decay, so that this
+    equals two optimisers; each player has its own learning rate, weight decay, clipping and schedule, which counts its
+    own steps.
 
-    The log has `prover_loss`, `verifier_loss`, `prover_grad_norm`, `verifier_grad_norm` (before clipping), `round`, `flipped` (share
-    of flipped labels), and the quality of the prover's response ([`~pvg_hf.experimental.messages.game_clock.GameClock.response_figures`]).
-    Evaluation uses clean labels and adds the figures of [`diagnose`]. `compute_metrics`
-    gets the verifier's scores as predictions, and the clean labels.
+    The log has `prover_loss`, `verifier_loss`, `prover_grad_norm`, `verifier_grad_norm` (before clipping), `round`,
+    `flipped` (share of flipped labels), and the quality of the prover's response
+    ([`~pvg_hf.experimental.messages.game_clock.GameClock.response_figures`]). Evaluation uses clean labels and adds
+    the figures of [`diagnose`]. `compute_metrics` gets the verifier's scores as predictions, and the clean labels.
 
     Args:
-        prover ([`~pvg_hf.experimental.messages.player_base.MessageProverModel`]), verifier ([`~pvg_hf.experimental.messages.player_base.MessageVerifierModel`]):
+        prover ([`~pvg_hf.experimental.messages.player_base.MessageProverModel`]), verifier
+        ([`~pvg_hf.experimental.messages.player_base.MessageVerifierModel`]):
             The players.
         args ([`StackelbergConfig`], *optional*): The trainer's arguments.
         train_dataset (`Dataset`):
-            Columns that the players' `forward` takes, `labels` (0 or 1, the truth), and `row_index` if noise is injected: the
-            row's number. A [`~pvg_hf.experimental.messages.problem_data.ProblemData`] is read fastest.
+            Columns that the players' `forward` takes, `labels` (0 or 1, the truth), and `row_index` if noise is
+            injected: the row's number. A [`~pvg_hf.experimental.messages.problem_data.ProblemData`] is read fastest.
         eval_dataset (`Dataset`, *optional*): Dataset with the same columns.
         compute_metrics (`Callable`, *optional*): `EvalPrediction -> dict`, in addition to the figures above.
         kwargs:
@@ -189,7 +191,8 @@ class StackelbergTrainer(Trainer):
         if not torch.isfinite(loss):
             values = ", ".join(f"the {player}'s is {float(value.detach())}" for player, value in losses.items())
             raise FloatingPointError(
-                f"A loss is not finite at step {self.state.global_step + 1}: {values}. Lower `learning_rate`, or check the data."
+                f"A loss is not finite at step {self.state.global_step + 1}: {values}. Lower `learning_rate`, or check"
+                " the data."
             )
         return loss
 
@@ -210,7 +213,9 @@ class StackelbergTrainer(Trainer):
         return noisy.to(labels.device)
 
     def _record_prover(self, problems: Batch) -> None:
-        """Keep the prover's state before a step. Steps of earlier rounds answered another verifier and are forgotten."""
+        """
+        Keep the prover's state before a step. Steps of earlier rounds answered another verifier and are forgotten.
+        """
         if self.clock.prover_taken == 0:
             self._snapshots.clear()
         norm = self.args.of_player("prover", "max_grad_norm")
@@ -219,10 +224,11 @@ class StackelbergTrainer(Trainer):
 
     def _anticipating_loss(self, problems: Batch, labels: torch.Tensor, rates: tuple[float, float]) -> torch.Tensor:
         """
-        Return the verifier's loss at the prover's parameters after its last steps, as a function of the verifier's parameters.
+        Return the verifier's loss at the prover's parameters after its last steps, as a function of the verifier's
+        parameters.
 
-        The steps are repeated against the current verifier, with new draws of dropout and discrete messages. As in each
-        player's own steps, the other player is in evaluation mode.
+        The steps are repeated against the current verifier, with new draws of dropout and discrete messages. As in
+        each player's own steps, the other player is in evaluation mode.
         """
         game = self.game
 
@@ -248,7 +254,10 @@ class StackelbergTrainer(Trainer):
         return max(norms.values())
 
     def clip_players(self) -> None:
-        """Clip the gradients if [`~transformers.Trainer`] does not, as the verifier has no limit; the prover may have one."""
+        """
+        Clip the gradients if [`~transformers.Trainer`] does not, as the verifier has no limit; the prover may have
+        one.
+        """
         if self.args.max_grad_norm == 0:
             self._clip_grad_norm(self.model)
 
@@ -343,7 +352,8 @@ class StackelbergTrainer(Trainer):
         file = Path(checkpoint, _STATE)
         if not file.exists():
             raise ValueError(
-                f"{checkpoint} has no {_STATE}, the state of the game: checkpoints that are resumed are saved without `save_only_model`."
+                f"{checkpoint} has no {_STATE}, the state of the game: checkpoints that are resumed are saved without"
+                " `save_only_model`."
             )
         state = torch.load(file, map_location=self.args.device, weights_only=True)
         self.clock.load_state_dict(state["clock"])

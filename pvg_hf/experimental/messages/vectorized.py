@@ -19,8 +19,9 @@ def train_stacked(
     games: Sequence[MessageGame], seeds: Sequence[int], train: ProblemData, args: StackelbergConfig
 ) -> Iterator[dict[str, list[float]]]:
     """
-    Train several games in place, with the results of [`~pvg_hf.experimental.messages.stackelberg_trainer.StackelbergTrainer`] for each, up to
-    rounding (and other draws of dropout and discrete messages).
+    Train several games in place, with the results of
+    [`~pvg_hf.experimental.messages.stackelberg_trainer.StackelbergTrainer`] for each, up to rounding (and other draws
+    of dropout and discrete messages).
 
     Args:
         games: Games of equal architecture, on the CPU.
@@ -32,8 +33,8 @@ def train_stacked(
     """
     if args.prover_steps == "best_response" or args.leader_gradient == "unrolled":
         raise ValueError(
-            "Games with `prover_steps: best_response` or `leader_gradient: unrolled` cannot be trained together, as their steps "
-            "differ; set `equilibrium.vectorized: false`."
+            "Games with `prover_steps: best_response` or `leader_gradient: unrolled` cannot be trained together, as"
+            " their steps differ; set `equilibrium.vectorized: false`."
         )
     stacked = _StackedGames(games, args)
     batches = _stacked_batches(seeds, train, args)
@@ -51,8 +52,8 @@ def train_stacked(
             if not torch.isfinite(loss).all():
                 broken = [seed for seed, is_finite in zip(seeds, torch.isfinite(loss).tolist()) if not is_finite]
                 raise FloatingPointError(
-                    f"The {player}'s loss is not finite in round {round_index} with the seed(s) {broken}. Lower `learning_rate`, or "
-                    "check the data."
+                    f"The {player}'s loss is not finite in round {round_index} with the seed(s) {broken}. Lower"
+                    " `learning_rate`, or check the data."
                 )
         yield {f"{player}_loss": loss.tolist() for player, loss in last.items()}
     stacked.unstack(games)
@@ -104,7 +105,9 @@ class _StackedGames:
     def step(
         self, players: Sequence[str], batch: _StackedBatch, rates: tuple[float, float]
     ) -> dict[str, torch.Tensor]:
-        """Take a step with the players, all at the same point, and return the losses before it, of shape `(num_games,)`."""
+        """
+        Take a step with the players, all at the same point, and return the losses before it, of shape `(num_games,)`.
+        """
         losses = {player: self._losses(player, batch, rates) for player in players}
         for player, loss in losses.items():
             trained = self._trained(player)

@@ -21,14 +21,16 @@ class AppsTask(DatasetProgramTask):
     """
     The APPS task: programs that read stdin, or functions, with the tests and solutions of competitions.
 
-    Two formats are read: that of `codeparrot/apps`, and that of `RoganInglis/apps-control-arena`, whose **backdoors** are programs
-    that pass the tests and fail on one further input. The first one that is said to work becomes the columns `backdoor_code` and
-    `backdoor_input` and the near miss of its problem, and its input is a further hidden test if the references agree about it.
+    Two formats are read: that of `codeparrot/apps`, and that of `RoganInglis/apps-control-arena`, whose **backdoors**
+    are programs that pass the tests and fail on one further input. The first one that is said to work becomes the
+    columns `backdoor_code` and `backdoor_input` and the near miss of its problem, and its input is a further hidden
+    test if the references agree about it.
 
     Args:
         num_visible_tests (`int`, defaults to 1):
             Number of a problem's tests, the first ones, that its text shows and a prover may know.
-        max_hidden_tests (`int`, *optional*, defaults to 20), path, hub_id, num_train, num_test, sandbox, num_workers, prover_inputs:
+        max_hidden_tests (`int`, *optional*, defaults to 20), path, hub_id, num_train, num_test, sandbox, num_workers,
+        prover_inputs:
             As for [`DatasetProgramTask`].
 
     Raises:
@@ -73,8 +75,8 @@ class AppsTask(DatasetProgramTask):
         name = row.get("problem_id", row.get("id"))
         if name is None or "question" not in row or not ("input_output" in row or "inputs" in row):
             raise ValueError(
-                f"A row of `apps` needs `problem_id` or `id`, `question`, and `input_output` or `inputs` and `outputs`; it has "
-                f"{list(row)}."
+                "A row of `apps` needs `problem_id` or `id`, `question`, and `input_output` or `inputs` and"
+                f" `outputs`; it has {list(row)}."
             )
         return str(name)
 

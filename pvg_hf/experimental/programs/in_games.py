@@ -19,9 +19,13 @@ from pvg_hf.run.read import RunData
 
 _COLUMN_MEANINGS = {
     "visible_tests": "The tests that a prover may know, as text.",
-    "visible_pass_rate": "Share of the visible tests that the program passes; null if there is no program or the sandbox failed.",
+    "visible_pass_rate": (
+        "Share of the visible tests that the program passes; null if there is no program or the sandbox failed."
+    ),
     "hidden_pass_rate": "The same of the hidden tests.",
-    "similarity": "Similarity to the nearest honest program, in [0, 1]; 1 is the same up to names, comments and layout.",
+    "similarity": (
+        "Similarity to the nearest honest program, in [0, 1]; 1 is the same up to names, comments and layout."
+    ),
     "num_passed": "Number of tests passed.",
     "num_wrong": "Number of tests with another output than the expected one.",
     "num_crashed": "Number of tests in which the program crashed.",
@@ -30,8 +34,14 @@ _COLUMN_MEANINGS = {
     "failing_input": "Certificate: an input on which the program is proved to be wrong; null if there is none.",
     "expected_output": "What the references give for this input.",
     "program_output": "What the program gives, or how it crashes.",
-    "proposed_input": "The input on which the program fails, according to its prover; null if it proposes none. It is no part of `solution`.",
-    "proposal": "What this input proved: `certifying`, `unproved`, `invalid`, or `malformed`; null without one, or if the sandbox failed.",
+    "proposed_input": (
+        "The input on which the program fails, according to its prover; null if it proposes none. It is no part of"
+        " `solution`."
+    ),
+    "proposal": (
+        "What this input proved: `certifying`, `unproved`, `invalid`, or `malformed`; null without one, or if the"
+        " sandbox failed."
+    ),
     "certificate_source": "Source of `failing_input`: the `tests`, or the `prover`; null if there is none.",
 }
 

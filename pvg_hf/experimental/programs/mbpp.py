@@ -20,12 +20,13 @@ _CLOSE = 1e-9  # default of `math.isclose`
 
 class MbppTask(DatasetProgramTask):
     """
-    The MBPP+ task: functions that a sentence describes, with the three tests of MBPP as visible tests and those of MBPP+ as hidden
-    ones.
+    The MBPP+ task: functions that a sentence describes, with the three tests of MBPP as visible tests and those of
+    MBPP+ as hidden ones.
 
-    The tests are read from the text of the dataset's assertions and never run. A problem whose assertions have another form than
-    a call that is compared with a literal is left out. The only split of the dataset, `test`, has the training problems; a recipe's
-    `split.test_share` splits test problems off. The arguments are those of [`DatasetProgramTask`], without `num_test`.
+    The tests are read from the text of the dataset's assertions and never run. A problem whose assertions have another
+    form than a call that is compared with a literal is left out. The only split of the dataset, `test`, has the
+    training problems; a recipe's `split.test_share` splits test problems off. The arguments are those of
+    [`DatasetProgramTask`], without `num_test`.
     """
 
     name = "mbpp"
@@ -110,8 +111,8 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
     """
     Read the tests of MBPP+ from their text, without running it.
 
-    The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop. Where it
-    compares with a reference function in place of `results`, the tests have no expected value.
+    The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop.
+    Where it compares with a reference function in place of `results`, the tests have no expected value.
 
     Raises `ValueError` if the text has another form.
     Raises `SyntaxError` if it is not Python.

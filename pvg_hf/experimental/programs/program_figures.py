@@ -33,17 +33,19 @@ def program_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples:
         `dict[str, Figure]`:
 
         - `certificate_rate/<role>`: share of the incorrect programs that have a certificate.
-        - `hidden_mistake/<role>`: share of all solutions that pass every visible test and are certified to be wrong, which is
-          what the sneaky role is asked for.
-        - `unrepeatable/<role>`: share of the programs that pass every test in the first run, but not when they run again with
-          other seeds.
+        - `hidden_mistake/<role>`: share of all solutions that pass every visible test and are certified to be wrong,
+          which is what the sneaky role is asked for.
+        - `unrepeatable/<role>`: share of the programs that pass every test in the first run, but not when they run
+          again with other seeds.
         - `visible_pass_rate/<role>`, `hidden_pass_rate/<role>`: mean share of the tests that a program passes.
         - `tests/<role>/<outcome>`: mean share of a program's tests with each of `TEST_OUTCOMES`.
-        - `similarity/<role>_correct`, `similarity/<role>_wrong`: mean similarity to the nearest honest program, of correct
-          programs and of those certified to be wrong, and `similarity_quartile/<role>_<kind>/<q>`, its quartiles.
-        - With `PROPOSAL_COLUMNS`, `proposed_input/<role>/<proposal>`: share of the programs with an input by their prover that is
-          a [`~pvg_hf.experimental.programs.code.Proposal`] of this kind; and `certified_by_prover/<role>`: share of the programs that are certified
-          to be wrong whose certificate has such an input, since the tests gave none.
+        - `similarity/<role>_correct`, `similarity/<role>_wrong`: mean similarity to the nearest honest program, of
+          correct programs and of those certified to be wrong, and `similarity_quartile/<role>_<kind>/<q>`, its
+          quartiles.
+        - With `PROPOSAL_COLUMNS`, `proposed_input/<role>/<proposal>`: share of the programs with an input by their
+          prover that is a [`~pvg_hf.experimental.programs.code.Proposal`] of this kind; and
+          `certified_by_prover/<role>`: share of the programs that are certified to be wrong whose certificate has such
+          an input, since the tests gave none.
 
         `n` is the number of solutions that count.
     """
@@ -108,7 +110,8 @@ def program_problem_columns(rows: pd.DataFrame, role: Role) -> dict[str, pd.Seri
 
 def weighted_quantile(values: np.ndarray, share: float) -> Statistic:
     """
-    Return a quantile as a function of weights: the smallest value that at least this share of the weight does not exceed.
+    Return a quantile as a function of weights: the smallest value that at least this share of the weight does not
+    exceed.
 
     Args:
         values: shape `(n,)`. Finite numbers.

@@ -40,7 +40,10 @@ _PROBLEMS = (
 
 
 def program_tables(run: RunData) -> dict[str, Table]:
-    """Tables of certificates, tests and similarity by heading, with a row per role and round; empty for tasks without programs."""
+    """
+    Tables of certificates, tests and similarity by heading, with a row per role and round; empty for tasks without
+    programs.
+    """
     tables = {
         "Certificates and tests": _by_role(run, _CERTIFICATES),
         "Outcomes of the tests": _by_role(run, _OUTCOMES),

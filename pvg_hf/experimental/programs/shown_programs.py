@@ -68,8 +68,8 @@ def show_difference(honest: str, program: str) -> Markup:
     """
     Render the lines in which a program differs from an honest one.
 
-    Lines of the honest program alone begin with `-`, those of the other one with `+`; equal lines around them begin with a
-    space, and equal lines further away are left out. Spaces at the ends of lines are ignored.
+    Lines of the honest program alone begin with `-`, those of the other one with `+`; equal lines around them begin
+    with a space, and equal lines further away are left out. Spaces at the ends of lines are ignored.
 
     Args:
         honest, program: The two programs. If one is long, a note is returned instead.

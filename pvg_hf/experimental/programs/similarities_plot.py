@@ -42,8 +42,8 @@ def plot_similarities(run: RunData) -> Plot | None:
 
 
 _CAPTION = (
-    "Programs for test problems, by their similarity to the nearest honest program. Filled: correct; dashed outline: certified to be "
-    "wrong; each adds up to 1. Each panel shows its n."
+    "Programs for test problems, by their similarity to the nearest honest program. Filled: correct; dashed outline:"
+    " certified to be wrong; each adds up to 1. Each panel shows its n."
 )
 
 

@@ -4,7 +4,8 @@ Run a legibility study on a run's test solutions: can people spot the mistakes, 
     python -m pvg_hf.experimental.study runs/quickstart
     python -m pvg_hf.experimental.study org/run --repo org/answers     # commits the answers; needs HF_TOKEN
 
-By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME to change this. It needs no GPU and trains nothing.
+By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME to change this. It needs no GPU and
+trains nothing.
 """
 
 import argparse

@@ -34,8 +34,8 @@ class Owner:
     """
     The owner of the app.
 
-    A visitor is the owner after opening the link with the token, which is then kept in a cookie. On a Space with `hf_oauth`,
-    the Space's author, and members of its organisation with write access, are also owners after login.
+    A visitor is the owner after opening the link with the token, which is then kept in a cookie. On a Space with
+    `hf_oauth`, the Space's author, and members of its organisation with write access, are also owners after login.
 
     Args:
         token: The secret token; random by default.
@@ -140,8 +140,8 @@ class Newcomers:
         times = self._came.setdefault(address, deque())
         if len(times) >= self._limit:
             raise ValueError(
-                f"More than {self._limit} new participants came from your network's address within an hour. Please try again "
-                "later."
+                f"More than {self._limit} new participants came from your network's address within an hour. Please try"
+                " again later."
             )
         times.append(now)
 

@@ -55,8 +55,8 @@ def draw_sheet(
     """
     Draw the solutions of one participant.
 
-    Correct and incorrect solutions are drawn in turn, each from the round and role with the fewest solutions so far, and at
-    most one per problem. The sheet is then shuffled.
+    Correct and incorrect solutions are drawn in turn, each from the round and role with the fewest solutions so far,
+    and at most one per problem. The sheet is then shuffled.
 
     Args:
         num_solutions: Maximum number of solutions; there are fewer if there are not enough problems.

@@ -19,8 +19,8 @@ def study_folder(run: OpenRun) -> Path:
     """
     Return the default folder of a run's study: `study` in the run's folder.
 
-    The study of a published run is next to the folders of its downloaded rounds, so that it continues when the next round is
-    published.
+    The study of a published run is next to the folders of its downloaded rounds, so that it continues when the next
+    round is published.
     """
     return kept_folder(run.folder.root) / "study"
 

@@ -126,7 +126,10 @@ def record_sheets(study: Study, path: str) -> str:
     try:
         num_new, num_known = read_sheets(study, Path(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as err:
-        text = f"The file is not text in UTF-8 (byte {err.start} is 0x{err.object[err.start]:02x}), and nothing was recorded."
+        text = (
+            f"The file is not text in UTF-8 (byte {err.start} is 0x{err.object[err.start]:02x}), and nothing was"
+            " recorded."
+        )
         return notice(
             f"{text}\nSave it as “CSV UTF-8 (comma delimited)” in your spreadsheet, and upload it again.",
             kind="problem",

@@ -28,8 +28,8 @@ ANSWERS = (
 )
 _LATE = "Time ran out for that solution."
 _REFUSED = (
-    "That answer was not recorded: it was sent twice or after the time limit, or the app was restarted in between. If the "
-    "solution is shown again, please judge it again."
+    "That answer was not recorded: it was sent twice or after the time limit, or the app was restarted in between. If"
+    " the solution is shown again, please judge it again."
 )
 _STORAGE_SECRET = "pvg-study"  # the participant's id need not be secret: it is in the address
 _FOCUS = "() => setTimeout(() => document.querySelector('#study-go:not([disabled])')?.focus(), 300)"

@@ -59,11 +59,11 @@ class Study:
     """
     A study, stored in three files of a folder.
 
-    The files are `sheets.jsonl` (each participant's solutions, texts included), `shown.jsonl` (when a solution was first
-    shown) and `answers.jsonl`. Each line is on disk before its effect is visible.
+    The files are `sheets.jsonl` (each participant's solutions, texts included), `shown.jsonl` (when a solution was
+    first shown) and `answers.jsonl`. Each line is on disk before its effect is visible.
 
-    The clock of a solution starts when it is first shown and keeps running through reloads. If the process that showed it
-    has ended, the clock starts again, and `num_shown` of the answer counts this.
+    The clock of a solution starts when it is first shown and keeps running through reloads. If the process that showed
+    it has ended, the clock starts again, and `num_shown` of the answer counts this.
 
     Args:
         folder: Folder of the files, made with the first sheet. Only one process at a time may use it.
@@ -149,8 +149,8 @@ class Study:
             num_left = self.max_participants - len(self._given)
         if number > num_left:
             raise ValueError(
-                f"The study has {max(0, num_left)} free places: at most {self.max_participants} participants may take part "
-                "(`--participants`, and `--study-participants` for a Space)."
+                f"The study has {max(0, num_left)} free places: at most {self.max_participants} participants may take"
+                " part (`--participants`, and `--study-participants` for a Space)."
             )
 
     def progress(self, participant: str) -> Progress:
@@ -258,8 +258,8 @@ def _read(journal: Journal, is_one: Callable[[dict[str, Any]], bool]) -> list[di
     for row in rows:
         if not is_one(row):
             raise ValueError(
-                f"{journal.path} has a line that is not from a study: {json.dumps(row)[:120]}. Remove it, or use a separate "
-                "folder for the study (`--dir`), and start the app again."
+                f"{journal.path} has a line that is not from a study: {json.dumps(row)[:120]}. Remove it, or use a"
+                " separate folder for the study (`--dir`), and start the app again."
             )
     return rows
 

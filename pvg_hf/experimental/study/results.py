@@ -63,14 +63,19 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
 def _wider_interval(
     estimate: Callable[[ArrayLike, ArrayLike], Figure], values: pd.Series, rows: pd.DataFrame
 ) -> Figure:
-    """Estimate with clusters of problems and of participants, and return the wider interval; a missing one counts as widest."""
+    """
+    Estimate with clusters of problems and of participants, and return the wider interval; a missing one counts as
+    widest.
+    """
     figures = [estimate(values, rows[unit]) for unit in ("problem_id", "participant")]
     unknown = next((figure for figure in figures if figure.low is None), None)
     return unknown or max(figures, key=lambda figure: figure.high - figure.low)
 
 
 TERMS = {
-    "accuracy": "share of solutions that people judged correctly; a solution whose time ran out counts as judged wrongly.",
+    "accuracy": (
+        "share of solutions that people judged correctly; a solution whose time ran out counts as judged wrongly."
+    ),
     "time": "mean seconds of the answers given in time.",
 }
 

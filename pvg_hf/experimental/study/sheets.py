@@ -31,8 +31,8 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     """
     Write the sheets of some participants as CSV, with empty columns for their answers.
 
-    The sheets do not reveal who wrote a solution. Invisible characters are written as code points, e.g. `[U+202E]`. A text
-    that a spreadsheet would run as a formula gets a leading apostrophe.
+    The sheets do not reveal who wrote a solution. Invisible characters are written as code points, e.g. `[U+202E]`. A
+    text that a spreadsheet would run as a formula gets a leading apostrophe.
 
     Args:
         study: The study; it draws the sheets of new participants.

@@ -16,7 +16,8 @@ from pvg_hf.core.hub_access import ask_hub
 logger = logging.getLogger(__name__)
 
 MINUTES_BETWEEN_COMMITS = 1.0
-"""Time between two commits, which is also the most that a sudden end of the machine loses. Unchanged files are not committed."""
+"""Time between two commits, which is also the most that a sudden end of the machine loses. Unchanged files are not
+committed."""
 
 SECONDS_FOR_THE_LAST_COMMIT = 60.0
 _FILES = "*.jsonl"
@@ -29,8 +30,8 @@ def uploaded(
     """
     Commit the files of a study while a block runs: every minute if they have changed, and once at the end.
 
-    If the last commit fails or takes longer than a minute, a warning says that the files are still in the folder. An empty
-    folder, as on a Space after a restart, is first filled from the repository, so that the study resumes.
+    If the last commit fails or takes longer than a minute, a warning says that the files are still in the folder. An
+    empty folder, as on a Space after a restart, is first filled from the repository, so that the study resumes.
 
     Args:
         repository: A dataset repository, `org/name`. If it does not exist, it is created as a private one.
@@ -52,8 +53,8 @@ def uploaded(
 
 
 def _restore(repository: str, folder: Path, token: str) -> None:
-    # Not by `snapshot_download`: if the repository cannot be reached, it takes the empty folder for the current state, and the
-    # next commit would overwrite the answers so far.
+    # Not by `snapshot_download`: if the repository cannot be reached, it takes the empty folder for the current state,
+    # and the next commit would overwrite the answers so far.
     api = HfApi(library_name="pvg_hf", token=token)
     try:
         found = api.repo_info(repository, repo_type="dataset")
@@ -74,8 +75,8 @@ def _commit_last(scheduler: CommitScheduler, repository: str) -> None:
     reason = commit.exception() if commit.done() else f"no reply in {SECONDS_FOR_THE_LAST_COMMIT:.0f} s"
     if reason is not None:
         logger.warning(
-            "The last answers were not committed to %s (%s). They are in %s: start the app with this folder again, or upload "
-            "its files yourself.",
+            "The last answers were not committed to %s (%s). They are in %s: start the app with this folder again, or"
+            " upload its files yourself.",
             repository,
             reason,
             scheduler.folder_path,

@@ -69,7 +69,10 @@ class Cell:
 
 
 def clean_cell(seed: int) -> Cell:
-    """The cell of a seed that learns from clean labels by the plain loss; it mints the seed's pool, and others are compared with it."""
+    """
+    The cell of a seed that learns from clean labels by the plain loss; it mints the seed's pool, and others are
+    compared with it.
+    """
     return Cell(seed, 0.0, PLAIN)
 
 

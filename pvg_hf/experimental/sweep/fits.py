@@ -18,8 +18,8 @@ class Fit:
     """
     Least-squares fit `value = a_seed + sum_p terms[p] level^p`.
 
-    Each seed has its own constant `a_seed`, so that differences between seeds that are equal at all levels count neither as
-    explained variance nor as error.
+    Each seed has its own constant `a_seed`, so that differences between seeds that are equal at all levels count
+    neither as explained variance nor as error.
 
     Args:
         terms: Coefficients of the powers 1, 2, ... of the level, with 95 % intervals by Student's t if a degree of

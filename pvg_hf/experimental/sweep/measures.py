@@ -101,7 +101,8 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
 
 def clean_loss(rows: pd.DataFrame) -> Figure:
     """
-    Mean Bradley-Terry loss over all (correct, incorrect) pairs of the same problem, for a verifier trained with any loss.
+    Mean Bradley-Terry loss over all (correct, incorrect) pairs of the same problem, for a verifier trained with any
+    loss.
 
     Args:
         rows: Solutions with `problem_id`, `score` and `correct`.

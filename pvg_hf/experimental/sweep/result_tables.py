@@ -31,8 +31,10 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
     lines = [
         f"# {recipe.name}",
         "",
-        f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t over seeds; `change` is from the same "
-        "seed's verifier that learned from clean labels by the plain loss.",
+        (
+            f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t over seeds; `change` is"
+            " from the same seed's verifier that learned from clean labels by the plain loss."
+        ),
         "",
         _mean_table(recipe.sweep.vary, table),
     ]
@@ -116,7 +118,9 @@ def _section(title: str, text: str) -> list[str]:
 
 
 def write_results(recipe: Recipe, folder: JobFolder) -> None:
-    """Write `cells.csv`, `fits.csv`, `breakdowns.csv`, `results.json`, `summary.md` and the plots of the finished cells."""
+    """
+    Write `cells.csv`, `fits.csv`, `breakdowns.csv`, `results.json`, `summary.md` and the plots of the finished cells.
+    """
     results = _read(recipe, folder)
     table = cell_table(recipe, results)
     if table.empty:

@@ -60,7 +60,8 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None, executor: Execu
 
     Raises:
         ValueError: if a cell's recipe is invalid, or the folder is in use or belongs to another sweep.
-        JobsFailedError: if cells could not be played or a worker was killed; tables and plots of the others are written.
+        JobsFailedError: if cells could not be played or a worker was killed; tables and plots of the others are
+        written.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
     num_workers = num_workers or default_workers(recipe.device)
@@ -85,7 +86,9 @@ def _job(recipe: Recipe, cell: Cell) -> Job:
 
 
 def finish_cell(recipe: Recipe, cell: Cell) -> str:
-    """Play a cell, write its result, and say what came out. A seed's clean cell first mints the seed's pool, if needed."""
+    """
+    Play a cell, write its result, and say what came out. A seed's clean cell first mints the seed's pool, if needed.
+    """
     folder, played = sweep_folder(recipe), cell_recipe(recipe, cell)
     if cell == clean_cell(cell.seed) and needs_pool(recipe):
         _mint(recipe, cell.seed)
@@ -166,13 +169,18 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
 
 
 def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
-    """Mistakes in the section `noise`, in each cell's recipe, and in a game of each correction at its highest level."""
+    """
+    Mistakes in the section `noise`, in each cell's recipe, and in a game of each correction at its highest level.
+    """
     noise = recipe.noise
     if noise.rho0 or noise.rho1 or noise.checker is not None:
         yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."
         return
     if not recipe.verifier.traits.learns_from_pairs:
-        yield "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs `bradley_terry`."
+        yield (
+            "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs"
+            " `bradley_terry`."
+        )
         return
     problems = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))
     for cell in {cell.correction: cell for cell in sorted(cells)}.values():

@@ -1,4 +1,6 @@
-"""The bootstrap phase: the base prover's solutions of the verifier's problems, and of test problems in the game's roles."""
+"""
+The bootstrap phase: the base prover's solutions of the verifier's problems, and of test problems in the game's roles.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -33,7 +35,10 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
 
 
 def _import(context: PhaseContext, path: Path, labels: LabelSource) -> Counter[str]:
-    """Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has labels."""
+    """
+    Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has
+    labels.
+    """
     rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
     return write_and_count(context, path, iterate_labelled(context.stop, rows, None if has_labels else labels))

@@ -58,8 +58,9 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     """
     Score pools of test solutions, and write `pool_scores.parquet`.
 
-    The round's verifier scores the base prover's solutions and those of earlier rounds, up to `evaluation.crossed_rounds`; earlier
-    verifiers that are still on disk score the round's. A phase that was interrupted continues after the last pool that was scored.
+    The round's verifier scores the base prover's solutions and those of earlier rounds, up to
+    `evaluation.crossed_rounds`; earlier verifiers that are still on disk score the round's. A phase that was
+    interrupted continues after the last pool that was scored.
 
     Returns: the solutions with the rounds of verifier and pool, `score`, and `own_score` by the pool's own verifier.
     """
@@ -122,7 +123,10 @@ def _has_weights(folder: RunFolder, verifier: int) -> bool:
 def _score_all(
     context: PhaseContext, todo: list[tuple[int, int]]
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, int]]]:
-    """Yield each verifier and pool, its scored solutions and the scorer's counts for them. One verifier is loaded at a time."""
+    """
+    Yield each verifier and pool, its scored solutions and the scorer's counts for them. One verifier is loaded at a
+    time.
+    """
     is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=len(todo), desc=str(context.phase), unit="pool", disable=is_silent, leave=False) as bar:
         for verifier in dict.fromkeys(key[0] for key in todo):
@@ -225,15 +229,17 @@ def _summarize(folder: RunFolder, data: RoundData) -> str:
     statements = verifier_statements([*load_figures(folder, range(data.round_index)), data])
     bad = ", ".join(statement.subject for statement in statements if statement.mark == "bad")
     return (
-        f"helpful accuracy {data.figure('accuracy/helpful')}, sneaky accuracy {data.figure('accuracy/sneaky')}; the verifier on its "
-        f"own prover: pair accuracy {data.figure('test_pair_accuracy')}, accepts {data.figure(OWN_ACCEPTED)} of the sneaky mistakes at 95 % "
-        f"completeness{f'; not as hoped: {bad}' if bad else ''}"
+        f"helpful accuracy {data.figure('accuracy/helpful')}, sneaky accuracy {data.figure('accuracy/sneaky')}; the"
+        f" verifier on its own prover: pair accuracy {data.figure('test_pair_accuracy')}, accepts"
+        f" {data.figure(OWN_ACCEPTED)} of the sneaky mistakes at 95 %"
+        f" completeness{f'; not as hoped: {bad}' if bad else ''}"
     )
 
 
 def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: int | None = None) -> AnswerRules | None:
     """
-    Fit the rules that choose answers on the verifier's held-out problems, among `num_samples` solutions (by default all).
+    Fit the rules that choose answers on the verifier's held-out problems, among `num_samples` solutions (by default
+    all).
 
     They are `None` if no solution has an answer, there are too few solutions, or their file is missing.
     """

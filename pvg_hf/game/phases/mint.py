@@ -19,9 +19,10 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     """
     Write the round's solutions.
 
-    The last checkpoint writes `ROLE.parquet` (the verifier's problems, D_V) and `test-ROLE.parquet` for both roles. The best helpful
-    checkpoint, if any, writes `test-best-helpful.parquet`. The prover that answers problems (the best helpful checkpoint, or else
-    the last one) writes `heldout-helpful.parquet` (held-out problems), on which the choice of answers is calibrated.
+    The last checkpoint writes `ROLE.parquet` (the verifier's problems, D_V) and `test-ROLE.parquet` for both roles.
+    The best helpful checkpoint, if any, writes `test-best-helpful.parquet`. The prover that answers problems (the best
+    helpful checkpoint, or else the last one) writes `heldout-helpful.parquet` (held-out problems), on which the choice
+    of answers is calibrated.
     """
     mint, round_index = context.recipe.mint, context.round_index
     players = context.players
@@ -66,6 +67,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
 
 def _is_learned_from(recipe: Recipe, role: Role) -> bool:
     """Whether later verifiers learn from the round's solutions in `role`."""
-    # With `correct_source: dataset`, references replace the helpful solutions of a prover that is not trained in this role.
+    # With `correct_source: dataset`, references replace the helpful solutions of a prover that is not trained in this
+    # role.
     fixed = role == Role.HELPFUL and recipe.prover.roles == "sneaky_only"
     return not (fixed and recipe.data.correct_source == "dataset")

@@ -141,7 +141,10 @@ def _is_done(output: Path, processes: PartialState) -> bool:
 
 
 def _train(context: PhaseContext, training: SubPhase) -> str:
-    """Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them; return a one-line summary."""
+    """
+    Train, with the prover's own solutions in the sneaky prompts if the recipe asks for them; return a one-line
+    summary.
+    """
     if not (Role.SNEAKY in training.roles and context.recipe.task.shows_own_solutions):
         return _train_and_recover(context, training)
     shown = sample_honest_solutions(
@@ -363,7 +366,8 @@ def prover_prompts(
     easiest_first: bool = False,
 ) -> Dataset:
     """
-    Prompts of the phase in training order, one per row: at random, or by difficulty (the task's, else the reference's length).
+    Prompts of the phase in training order, one per row: at random, or by difficulty (the task's, else the reference's
+    length).
 
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
@@ -400,8 +404,8 @@ def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) ->
     """
     Let `model` write solutions to the prover's problems (D_pi), by the base prompt, for a recovery.
 
-    The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the next
-    verifier's data.
+    The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the
+    next verifier's data.
 
     Returns: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
     """

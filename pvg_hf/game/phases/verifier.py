@@ -61,8 +61,8 @@ class VerifierKind(VerifierPlanning, Protocol):
     """
     A kind of verifier: everything that pvg_hf asks of it, besides its `VerifierTraits`, which name the class.
 
-    How it is trained, loaded, stored and evaluated is here; [`VerifierPlanning`] says what its training and scores take, and
-    which settings fit it.
+    How it is trained, loaded, stored and evaluated is here; [`VerifierPlanning`] says what its training and scores
+    take, and which settings fit it.
     """
 
     def train(self, context: PhaseContext, output: Path) -> str:
@@ -71,15 +71,22 @@ class VerifierKind(VerifierPlanning, Protocol):
     def open(
         self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None
     ) -> VerifierScorer | GenerativeVerifier:
-        """Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+        """
+        Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it shares the base model of
+        `base_owner`.
+        """
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
-        """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
+        """
+        Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights.
+        """
 
     def label_solutions(
         self, context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, output: Path
     ) -> dict[str, float | None]:
-        """Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels."""
+        """
+        Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels.
+        """
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         """Figures of a round that only this kind has."""
@@ -89,7 +96,9 @@ class PairVerifier(PairPlanning):
     """A verifier that is trained on pairs: a language model with a score head."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
-        """Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions."""
+        """
+        Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions.
+        """
         config = context.recipe.verifier
         source, revision = context.players.initial_model("verifier")
         tokenizer = load_tokenizer(source, revision)
@@ -276,8 +285,8 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     """
     Tokenize pairs from [`~pvg_hf.data.pairs.build.build_pairs`] for the verifier's trainer.
 
-    Returns: token ids of both sides, keys of their label draws, source and environment, true labels and, if the pairs have
-    them, noisy labels.
+    Returns: token ids of both sides, keys of their label draws, source and environment, true labels and, if the pairs
+    have them, noisy labels.
     """
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -299,7 +308,8 @@ def training_proofs(context: PhaseContext) -> Dataset:
     """
     Proofs of the phase in training order, one row per group.
 
-    For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with this score.
+    For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with
+    this score.
 
     Raises `ValueError` if no proof has a score.
     """
@@ -311,8 +321,8 @@ def training_proofs(context: PhaseContext) -> Dataset:
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
     if not weights:
         raise ValueError(
-            f"No proof on D_V has a score, so that the verifier of round {round_index} has nothing to learn from. Raise "
-            "`bootstrap.solutions_per_problem`, or score proofs in the rounds' review files."
+            f"No proof on D_V has a score, so that the verifier of round {round_index} has nothing to learn from."
+            " Raise `bootstrap.solutions_per_problem`, or score proofs in the rounds' review files."
         )
     num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step
     judge_share, task = verifier.score_settings.judge_share, context.problems.task
@@ -335,7 +345,8 @@ def _scored_proofs(folder: RunFolder, round_index: int, part: str, *, is_auto: b
     """
     Distinct proofs of a part with their scores; proofs without a score are left out.
 
-    With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the pool's.
+    With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the
+    pool's.
     """
     tables = []
     for file in folder.training_pools(round_index):

@@ -65,8 +65,8 @@ def _fine_tune(context: PhaseContext, player: str, config: WarmupConfig, model, 
 
 def _references(problems: GameProblems, player: str, tokenizer) -> Dataset:
     """
-    Reference solutions of a player's own part of the training problems, with the prompts of all roles, so that no role is
-    favoured.
+    Reference solutions of a player's own part of the training problems, with the prompts of all roles, so that no role
+    is favoured.
     """
     return Dataset.from_list(
         [

@@ -21,19 +21,28 @@ SOLUTION_MEANINGS = {
     "problem_id": "The problem, unique within the task.",
     "problem": "Text of the problem.",
     "reference": "A correct solution, or at least the final answer.",
-    "part": "Part of the split that the problem belongs to: `verifier` (verifiers are trained on it), `verifier_heldout` "
-    "(they are evaluated on it), or `test`.",
+    "part": (
+        "Part of the split that the problem belongs to: `verifier` (verifiers are trained on it), `verifier_heldout` "
+        "(they are evaluated on it), or `test`."
+    ),
     "role": "Role of the prover: `helpful`, `sneaky` (asked for a convincing mistake), or `base` (no role).",
     "round_index": "Round of the prover that wrote the solution; -1 for the base prover or an import.",
     "prover": "Run, round and checkpoint that wrote it.",
     "solution": "The text. **Those of the sneaky role are meant to mislead.**",
     "answer": "The final answer extracted from the solution; null if there is none.",
     "correct": "Whether the solution is correct (ground truth).",
-    "label": "Label shown to the verifier: 1 correct, 0 incorrect, null abstained. With label noise it may differ from `correct`.",
-    "outcome": "`VERIFIED` (correct), `PROOF_INVALID` (incorrect), or how it failed: `NO_ANSWER`, `TRUNCATED`, `UNCERTIFIED`.",
+    "label": (
+        "Label shown to the verifier: 1 correct, 0 incorrect, null abstained. With label noise it may differ from"
+        " `correct`."
+    ),
+    "outcome": (
+        "`VERIFIED` (correct), `PROOF_INVALID` (incorrect), or how it failed: `NO_ANSWER`, `TRUNCATED`, `UNCERTIFIED`."
+    ),
     "feedback": "The code behind `label`: that of `outcome`, or how an imperfect checker erred.",
     "is_noise_flagged": "Whether injected noise made the checker's verdict wrong.",
-    "score": "Score by the verifier of the same round, unbounded, higher is more convincing; null for the base prover.",
+    "score": (
+        "Score by the verifier of the same round, unbounded, higher is more convincing; null for the base prover."
+    ),
     "sample_index": "Index among the solutions of one problem, role and round.",
     "num_tokens": "Length in the prover's tokens; null if unknown.",
     "is_truncated": "Whether the text was cut at the prover's length limit.",

@@ -41,7 +41,10 @@ TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
 def figures_markdown(rounds: Sequence[RoundData], player: str) -> tuple[str, str]:
-    """Return a Markdown table of figures, one row per round and one for the base prover if it has any, and their meanings."""
+    """
+    Return a Markdown table of figures, one row per round and one for the base prover if it has any, and their
+    meanings.
+    """
     base = ("base", round_reader(rounds[0], prefix="base_"))
     rows = [base, *((f"round {data.round_index}", round_reader(data)) for data in rounds)]
     table = figures_table(list(CARD_FIGURES[player]), rows)

@@ -18,7 +18,9 @@ PICTURE_TEXT = (
 
 
 def card_highlights(publication: Publication) -> dict[str, str]:
-    """Values of the templates, as Markdown: `headline`, `picture` and `pair`; the latter two are empty if there is none."""
+    """
+    Values of the templates, as Markdown: `headline`, `picture` and `pair`; the latter two are empty if there is none.
+    """
     run = _read_run(publication)
     plot, headline = plot_pool_matrix(run), write_headline(run.evaluated)
     return {
@@ -58,8 +60,8 @@ def _show_pair(run: RunData) -> str:
 def _describe(solution: ExampleSolution) -> str:
     verdict = {None: "", True: ", accepted", False: ", rejected"}[solution.is_accepted]
     return (
-        f"**{solution.title.capitalize()}**; score {solution.score:.2f}{verdict}, above {math.floor(solution.percentile)} % of the round's "
-        "test solutions:"
+        f"**{solution.title.capitalize()}**; score {solution.score:.2f}{verdict}, above"
+        f" {math.floor(solution.percentile)} % of the round's test solutions:"
     )
 
 

@@ -1,4 +1,6 @@
-"""The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
+"""
+The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet.
+"""
 
 from pvg_hf.report.plots.best_of_n_curves import plot_best_of_n, plot_drawn_best_of_n
 from pvg_hf.report.plots.dynamics import plot_dynamics

@@ -96,6 +96,6 @@ def _caption(curves: Mapping[int, Curve]) -> str:
         for round_index, curve in curves.items()
     )
     return (
-        f"Expected share of correct choices over all balanced draws, by the round's own verifier, with 95 % intervals. "
-        f"Eligible problems: {counts}."
+        "Expected share of correct choices over all balanced draws, by the round's own verifier, with 95 % intervals."
+        f" Eligible problems: {counts}."
     )

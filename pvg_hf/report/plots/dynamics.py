@@ -24,7 +24,9 @@ from pvg_hf.run.read import RoundData, RunData
 HELDOUT = "heldout/accuracy"
 TERMS = {
     "accuracy": "share of a step's solutions whose final answer is correct.",
-    "score": "the verifier's output, unbounded; higher is more convincing. Only differences within a round mean anything.",
+    "score": (
+        "the verifier's output, unbounded; higher is more convincing. Only differences within a round mean anything."
+    ),
     "RL step": "one optimiser step of the prover against the frozen verifier of the round.",
     "stop": "where the phase ended: by a rule of the recipe's section stopping, or after the planned steps.",
 }
@@ -102,8 +104,8 @@ def _caption(run: RunData, rounds: list[RoundData]) -> str:
         f"round {', '.join(indices)}: {text}" if len(steps) > 1 else text for text, indices in steps.items()
     )
     return (
-        f"Thin: single steps of {lengths}. Thick: exponential moving averages of these. All on training problems, except the "
-        "diamonds (held-out problems). The dotted vertical line is the stop."
+        f"Thin: single steps of {lengths}. Thick: exponential moving averages of these. All on training problems,"
+        " except the diamonds (held-out problems). The dotted vertical line is the stop."
     )
 
 
@@ -117,6 +119,6 @@ def _describe_steps(recipe: Recipe) -> str:
     }[prover.roles]
     weights = " and ".join(dict.fromkeys(f"{weight:.3g}" for weight in _newest_weights(recipe).values()))
     return (
-        f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}; the newest step has the "
-        f"weight {weights} in the average)"
+        f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}; the newest step has"
+        f" the weight {weights} in the average)"
     )

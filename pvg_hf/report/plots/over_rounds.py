@@ -88,8 +88,11 @@ def _caption(run: RunData) -> str:
         "sneaky incorrect": "soundness",
     }
     solutions = ", ".join(f"{last.figure(name).n:,} {label}" for label, name in counts.items())
-    pairs = f"{last.figure('verifier_pair_accuracy').n:,} held-out pairs and {last.figure('test_pair_accuracy').n:,} test pairs"
+    pairs = (
+        f"{last.figure('verifier_pair_accuracy').n:,} held-out pairs and {last.figure('test_pair_accuracy').n:,} test"
+        " pairs"
+    )
     return (
-        f"Bars are 95 % intervals that account for several solutions per problem. Round {last.round_index}: {solutions} "
-        f"solutions; {pairs}. The base is the prover before the game, prompted for the same roles."
+        f"Bars are 95 % intervals that account for several solutions per problem. Round {last.round_index}:"
+        f" {solutions} solutions; {pairs}. The base is the prover before the game, prompted for the same roles."
     )

@@ -15,13 +15,15 @@ NUM_BINS = 24
 HEADROOM = 1.35  # factor on the vertical axis, which leaves space for the legends
 MAX_PANELS = 4  # of ROC curves
 CAPTION = (
-    "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline: incorrect; "
-    "each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
+    "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline:"
+    " incorrect; each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
 )
 TERMS = {"threshold": "solutions with a higher score count as accepted."}
 ROC_TERMS = {
-    "true and false positive rate": "shares of a prover's correct and incorrect test solutions that a verifier accepts, for every "
-    "threshold; both roles together."
+    "true and false positive rate": (
+        "shares of a prover's correct and incorrect test solutions that a verifier accepts, for every "
+        "threshold; both roles together."
+    )
 }
 
 

@@ -1,4 +1,6 @@
-"""Common style of all plots: Okabe and Ito's colour-blind-safe palette, with a different line style for each colour."""
+"""
+Common style of all plots: Okabe and Ito's colour-blind-safe palette, with a different line style for each colour.
+"""
 
 import io
 from collections.abc import Sequence
@@ -53,7 +55,9 @@ class Plot:
 
 
 def new_canvas(width: float, height: float) -> Canvas:
-    """Create an empty canvas, sized in inches. It is white even on a dark page, so that the colours keep their contrast."""
+    """
+    Create an empty canvas, sized in inches. It is white even on a dark page, so that the colours keep their contrast.
+    """
     return Canvas(figsize=(width, height), layout="constrained", facecolor="white")
 
 

@@ -17,8 +17,12 @@ COLORS = {
 HAS_WHITE_TEXT = {WRITING, TRAINING, EVALUATING}
 LABELLED = 0.05  # share of the longest bar from which a part is wide enough for its share
 TERMS = {
-    "writing, grading, scoring, training": "the prover samples, the task grades, the verifier scores, weights are updated.",
-    "evaluating": "held-out evaluations inside the phase of a prover or verifier, with all that they write, grade and score.",
+    "writing, grading, scoring, training": (
+        "the prover samples, the task grades, the verifier scores, weights are updated."
+    ),
+    "evaluating": (
+        "held-out evaluations inside the phase of a prover or verifier, with all that they write, grade and score."
+    ),
     "other": "everything else, such as loading models and writing files.",
     "unknown": "a start that was killed, of which only the duration is known.",
 }

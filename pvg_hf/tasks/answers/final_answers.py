@@ -31,12 +31,16 @@ ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
 }
 
 _LINE_START = r"^(?:[^\w\n]|_){0,12}"  # the beginning of a line, with its decoration: `### `, `> **`, an emoji
-_PROBLEM = r"(?:(?i:(?:(?:next|new) )?(?:problem|question)(?: \d{1,4})?|instruction)|Q\d{0,4}|Human|User)[ \t*_]{0,4}(?::|\r?$)"
+_PROBLEM = (
+    r"(?:(?i:(?:(?:next|new) )?(?:problem|question)(?: \d{1,4})?|instruction)|Q\d{0,4}|Human|User)["
+    r" \t*_]{0,4}(?::|\r?$)"
+)
 _OTHER_PROBLEM = re.compile(_LINE_START + _PROBLEM, re.MULTILINE)
 _BOX = re.compile(r"\\boxed\s*\{")
 _GAP = r"[ \t*]{1,4}"
 _WORDS = (
-    rf"(?:A[ \t*_]{{0,4}}:|(?!answer[ \t]*=)(?i:(?:(?:so|thus|hence|therefore),?{_GAP})?(?:the{_GAP})?"  # not `answer = 0`
+    rf"(?:A[ \t*_]{{0,4}}:|(?!answer[ \t]*=)(?i:"  # not `answer = 0`
+    rf"(?:(?:so|thus|hence|therefore),?{_GAP})?(?:the{_GAP})?"
     rf"(?:(?:correct|final){_GAP})?answer)[ \t*_]{{0,4}}(?:[:=]|is\b:?|\r?$))"
 )
 _MARK = re.compile(
@@ -57,8 +61,8 @@ def extract_answer(text: str) -> str | None:
     r"""
     Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `The answer is x`, or `\boxed{x}`.
 
-    The first complete answer counts, and nothing after it is read. It is a line with a mark and an answer. A box and an
-    equation (`#### 3 + 4 = 7`) may be steps: if there is no such line, the last one before another problem counts.
+    The first complete answer counts, and nothing after it is read. It is a line with a mark and an answer. A box and
+    an equation (`#### 3 + 4 = 7`) may be steps: if there is no such line, the last one before another problem counts.
 
     Args:
         text (`str`):
@@ -71,7 +75,9 @@ def extract_answer(text: str) -> str | None:
 
 
 def _marked_answer(text: str, read: Callable[[str], str | None]) -> str | None:
-    """Find the final answer by its mark, where `read` normalizes a text that is an answer, and returns `None` for others."""
+    """
+    Find the final answer by its mark, where `read` normalizes a text that is an answer, and returns `None` for others.
+    """
     step = None
     for mark in _MARK.finditer(text):
         if mark["other_problem"]:
@@ -104,7 +110,9 @@ def _read_part(text: str, part: re.Match[str], read: Callable[[str], str | None]
 
 
 def extract_last_number(text: str) -> str | None:
-    """Extract the answer by its mark (see [`extract_answer`]), or else the last number before another problem begins."""
+    """
+    Extract the answer by its mark (see [`extract_answer`]), or else the last number before another problem begins.
+    """
     return extract_answer(text) or _last_number_text(text)
 
 
@@ -151,7 +159,9 @@ def _side_value(side: str) -> tuple[Fraction, int] | None:
 
 
 def _are_equal_up_to_rounding(first: tuple[Fraction, int], second: tuple[Fraction, int]) -> bool:
-    """Whether two values are equal, or equal up to half a unit of the last decimal place that either of them states."""
+    """
+    Whether two values are equal, or equal up to half a unit of the last decimal place that either of them states.
+    """
     (value, places), (other, other_places) = first, second
     places = max(places, other_places)
     return value == other or (places > 0 and abs(value - other) <= Fraction(1, 2 * 10**places))
@@ -267,7 +277,9 @@ def _is_as_plain(answer: str, expected: str) -> bool:
 
 
 def _is_whole_fraction(number: Number) -> bool:
-    """Whether a number is written as a fraction that is a whole number, such as `36/2`: a calculation. `18/1` is none."""
+    """
+    Whether a number is written as a fraction that is a whole number, such as `36/2`: a calculation. `18/1` is none.
+    """
     return number.value.denominator == 1 and "/" in number.text and not number.text.endswith("/1")
 
 

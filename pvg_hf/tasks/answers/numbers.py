@@ -23,7 +23,8 @@ _MAGNITUDE = (
 
 _ALONE = re.compile(rf"(?P<sign>[+-]?) ?{_MAGNITUDE}(?P<rest>.*)", re.ASCII | re.DOTALL)
 _NUMBER_IN_TEXT = re.compile(
-    # Part of something longer: `3.14.15`, `1e9999`, `1_000`, `1,0000`, `2^5`; also of `minus 5`, which may be a subtraction.
+    # Part of something longer: `3.14.15`, `1e9999`, `1_000`, `1,0000`, `2^5`; also of `minus 5`, which may be a
+    # subtraction.
     r"(?P<is_piece>(?<=\d)(?:[._'\u2019]|,(?=\d{4})|[eE][+-]?)|\^ ?[{(]?|\b[mM]inus )?"
     # A minus counts as a sign where it cannot be a subtraction or the dash of a list.
     rf"(?P<sign>(?<![\w)\]}}.%$€£])-|(?<=[=≈(:]) ?- )?{_MAGNITUDE}",

@@ -57,7 +57,8 @@ WORDINGS: tuple[tuple[Relation, int | None, str], ...] = (
     (Relation.SHARE, 3, "a third as many as {source}"),
     (Relation.TOGETHER, None, "as many as {source} and {other} together"),
 )
-"""Relation, the amount that the words imply (if any), and the words, which are the same in a problem and in a solution."""
+"""Relation, the amount that the words imply (if any), and the words, which are the same in a problem and in a
+solution."""
 
 QUESTION = "How many {objects} does {name} have?"
 

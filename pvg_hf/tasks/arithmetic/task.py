@@ -16,20 +16,32 @@ from pvg_hf.tasks.drawn_problems import draw_problems
 
 EXAMPLES = (
     {
-        "problem": "Ana has 12 pens.\nDev has 4 pens.\nBen has 6 more than Ana.\nCleo has a third as many as Ben.\n"
-        "How many pens does Cleo have?",
-        "solution": "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third as many as Ben: 18 / 3 = 6\n#### 6",
+        "problem": (
+            "Ana has 12 pens.\nDev has 4 pens.\nBen has 6 more than Ana.\nCleo has a third as many as Ben.\n"
+            "How many pens does Cleo have?"
+        ),
+        "solution": (
+            "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third as many as Ben: 18 / 3 = 6\n#### 6"
+        ),
     },
     {
-        "problem": "June has 9 coins.\nGus has 5 coins.\nHana has twice as many as Gus.\n"
-        "Kofi has as many as Hana and June together.\nHow many coins does Kofi have?",
-        "solution": "Gus has 5\nHana has twice as many as Gus: 5 * 2 = 10\nJune has 9\n"
-        "Kofi has as many as Hana and June together: 10 + 9 = 19\n#### 19",
+        "problem": (
+            "June has 9 coins.\nGus has 5 coins.\nHana has twice as many as Gus.\n"
+            "Kofi has as many as Hana and June together.\nHow many coins does Kofi have?"
+        ),
+        "solution": (
+            "Gus has 5\nHana has twice as many as Gus: 5 * 2 = 10\nJune has 9\n"
+            "Kofi has as many as Hana and June together: 10 + 9 = 19\n#### 19"
+        ),
     },
     {
-        "problem": "Eli has 14 shells.\nIvan has half as many as Eli.\nFay has 2 more than Eli.\nLena has 3 fewer than Ivan.\n"
-        "How many shells does Lena have?",
-        "solution": "Eli has 14\nIvan has half as many as Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4",
+        "problem": (
+            "Eli has 14 shells.\nIvan has half as many as Eli.\nFay has 2 more than Eli.\nLena has 3 fewer than"
+            " Ivan.\nHow many shells does Lena have?"
+        ),
+        "solution": (
+            "Eli has 14\nIvan has half as many as Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4"
+        ),
     },
 )
 
@@ -85,8 +97,8 @@ class ArithmeticTask(Task):
     ):
         if not MIN_DIFFICULTY <= min_difficulty <= max_difficulty <= MAX_DIFFICULTY:
             raise ValueError(
-                f"`min_difficulty` and `max_difficulty` must satisfy {MIN_DIFFICULTY} <= min <= max <= {MAX_DIFFICULTY}; got "
-                f"{min_difficulty} and {max_difficulty}."
+                f"`min_difficulty` and `max_difficulty` must satisfy {MIN_DIFFICULTY} <= min <= max <="
+                f" {MAX_DIFFICULTY}; got {min_difficulty} and {max_difficulty}."
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")

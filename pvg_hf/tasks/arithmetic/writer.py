@@ -47,7 +47,12 @@ STEP_FLAWS = (
     FlawKind.DROPPED_STEP,
 )
 FLAW_KINDS = (*STEP_FLAWS, FlawKind.CONTRADICTED_CONCLUSION)
-OPPOSITE = {Relation.MORE: Relation.FEWER, Relation.FEWER: Relation.MORE, Relation.TIMES: Relation.SHARE, Relation.SHARE: Relation.TIMES}  # fmt: skip
+OPPOSITE = {
+    Relation.MORE: Relation.FEWER,
+    Relation.FEWER: Relation.MORE,
+    Relation.TIMES: Relation.SHARE,
+    Relation.SHARE: Relation.TIMES,
+}
 
 
 def reference_solution(puzzle: Puzzle) -> str:

@@ -1,4 +1,7 @@
-"""Checks proofs: the flaws of a solution line by line, and the issues of a proof, which are fatal flaws and minor omissions."""
+"""
+Checks proofs: the flaws of a solution line by line, and the issues of a proof, which are fatal flaws and minor
+omissions.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +15,8 @@ from pvg_hf.tasks.proofs.stories import VERB_BY_WORD, Event, Step, Story, conclu
 CONCLUSION_MARK = "####"
 
 _STEP = re.compile(
-    r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
+    r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) ="
+    r" (?P<result>-?\d+)"
 )
 _START = re.compile(r"has (\d+)")
 _CONCLUSION = re.compile(r"#### (-?\d+)")
@@ -39,8 +43,8 @@ def _check_lines(story: Story, lines: list[str]) -> Iterator[tuple[str, FlawKind
     """
     Yield for each line what it should be, given the lines before it, and its flaw, if any.
 
-    It should be the step of the story's next event, from the value that the solution has reached, and the conclusion after
-    the last event.
+    It should be the step of the story's next event, from the value that the solution has reached, and the conclusion
+    after the last event.
     """
     value: int | None = None  # the current count according to the solution
     used = 0  # number of the story's events that the steps so far have used or skipped

@@ -1,6 +1,6 @@
 """
-The language of analyses. Each line states what a line of the proof should be, quotes it with a `?` before the first word
-that is not as stated, and marks it: `has 12 | has ? 13 | wrong operand`.
+The language of analyses. Each line states what a line of the proof should be, quotes it with a `?` before the first
+word that is not as stated, and marks it: `has 12 | has ? 13 | wrong operand`.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,8 @@ class NamedIssue:
         mark (`str`):
             The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
         line (`str`, *optional*):
-            The line of the analysis that names it, with single spaces between words. It makes no difference in comparisons.
+            The line of the analysis that names it, with single spaces between words. It makes no difference in
+            comparisons.
     """
 
     quote: str
@@ -59,8 +60,8 @@ def compare(line: CheckedLine) -> str:
     """
     Quote a line, with a `?` before the first word that differs from what the line should be.
 
-    A small model writes this word by word: while both lines, which it copies from, agree on the next word, it writes that,
-    and else the `?`. To compare two finished lines in one step is much harder to learn.
+    A small model writes this word by word: while both lines, which it copies from, agree on the next word, it writes
+    that, and else the `?`. To compare two finished lines in one step is much harder to learn.
     """
     expected, words = line.expected.split(), line.quote.split()
     pairs = enumerate(zip_longest(expected, words))
@@ -72,7 +73,8 @@ def read_issues(analysis: str) -> list[NamedIssue]:
     """
     Parse the issues that an analysis names, in order and without duplicates.
 
-    What the line should be, and the `?`, may be missing: `has 13 | wrong operand`. A line without the separator names no issue.
+    What the line should be, and the `?`, may be missing: `has 13 | wrong operand`. A line without the separator names
+    no issue.
     """
     named = []
     for line in analysis.split("\n"):

@@ -1,6 +1,6 @@
 """
-Stories, of which proofs are written: one person's count changes from day to day. Samples stories, writes them and their
-solutions, which are chains of steps, as text, and parses the text again.
+Stories, of which proofs are written: one person's count changes from day to day. Samples stories, writes them and
+their solutions, which are chains of steps, as text, and parses the text again.
 """
 
 import re
@@ -177,7 +177,10 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
     first, *middle, last = sentences if len(sentences) > 1 else [*sentences, "", ""]
     start = _START.fullmatch(first)
     if start is None or start["name"] not in NAMES or start["objects"] not in OBJECTS:
-        return f"It does not begin with `NAME has NUMBER THINGS.`, with a name such as {NAMES[0]} and things such as {OBJECTS[0]}."
+        return (
+            f"It does not begin with `NAME has NUMBER THINGS.`, with a name such as {NAMES[0]} and things such as"
+            f" {OBJECTS[0]}."
+        )
     name, objects = start["name"], start["objects"]
     if last != QUESTION.format(name=name, objects=objects):
         return f"It does not end with `{QUESTION.format(name=name, objects=objects)}`."
@@ -193,7 +196,10 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
     if not difficulties[0] <= len(story.events) <= difficulties[1]:
         return f"It has {len(story.events)} event(s); a problem has {difficulties[0]} to {difficulties[1]}."
     if not (MIN_START <= story.start <= MAX_START and all(1 <= value <= MAX_VALUE for value in story.values)):
-        return f"Its counts are {story.values}; they begin with {MIN_START} to {MAX_START} and stay within 1 and {MAX_VALUE}."
+        return (
+            f"Its counts are {story.values}; they begin with {MIN_START} to {MAX_START} and stay within 1 and"
+            f" {MAX_VALUE}."
+        )
     return None
 
 

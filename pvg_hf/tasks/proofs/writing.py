@@ -133,7 +133,8 @@ class AnalysisRates:
     """
     Error rates of the written analyses, in [0, 1].
 
-    For a hallucinated or missed issue the analysis misstates what the line should be, and its mark is consistent with that.
+    For a hallucinated or missed issue the analysis misstates what the line should be, and its mark is consistent with
+    that.
 
     Args:
         hallucinated: Share of the lines without an issue that are marked as having one.

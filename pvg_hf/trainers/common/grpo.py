@@ -104,7 +104,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         self._check_chats()
 
     def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:
-        prompts_per_batch = args.generation_batch_size // args.num_generations  # type: ignore[operator]  # TRL sets both
+        # TRL sets both.
+        prompts_per_batch = args.generation_batch_size // args.num_generations  # type: ignore[operator]
         if len(dataset) < prompts_per_batch:
             raise ValueError(
                 f"The {self.player}'s dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one "
@@ -188,7 +189,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
         """
-        Return the rewards of a batch, given the results of the reward functions, `(completions of all processes, functions)`.
+        Return the rewards of a batch, given the results of the reward functions, `(completions of all processes,
+        functions)`.
 
         A row of NaN means no reward; the others are this process's completions and the rows of their prompts.
         """
@@ -231,8 +233,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
 
     def _record_sampling_difference(self, batch: dict[str, Any]) -> None:
         """
-        Record how far the log-probabilities of sampled tokens differ between sampling and training, under the names that
-        TRL uses for vLLM.
+        Record how far the log-probabilities of sampled tokens differ between sampling and training, under the names
+        that TRL uses for vLLM.
         """
         # TRL leaves out the old ones if the loss is that of the weights that sampled.
         trained, mask = batch.get("old_per_token_logps", self._logprobs), batch["completion_mask"]
@@ -255,7 +257,8 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         return super().train(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        # After a resume from the last step nothing was sampled; TRL would replace the file of that step by an empty one.
+        # After a resume from the last step nothing was sampled; TRL would replace the file of that step by an empty
+        # one.
         writes_completions = self.log_completions
         self.log_completions = writes_completions and len(self._logs["prompt"]) > 0
         super().log(logs, start_time)
@@ -314,6 +317,6 @@ def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
     """Check that TRL can load the KL reference of a fully fine-tuned model, which it loads from the model's source."""
     if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
         raise ValueError(
-            "The model was made in memory, but the reference of its KL divergence is loaded from a path. Save the model "
-            "and load it from there, train adapters (`peft_config`), or set `beta=0`."
+            "The model was made in memory, but the reference of its KL divergence is loaded from a path. Save the"
+            " model and load it from there, train adapters (`peft_config`), or set `beta=0`."
         )

@@ -101,6 +101,6 @@ class SampledGRPOConfig(GRPOConfig):
         if self.save_strategy != SaveStrategy.STEPS or save_steps % self.steps_per_batch == 0:
             return None
         return (
-            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: use a "
-            "multiple of them, or a run that resumes from a checkpoint differs from one that was not stopped."
+            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: use"
+            " a multiple of them, or a run that resumes from a checkpoint differs from one that was not stopped."
         )

@@ -18,7 +18,8 @@ PAPER = f"[Kirchner et al. (2024)](https://huggingface.co/papers/{PAPER_ID})"
 CITATION = """\
 @article{kirchner2024proververifier,
   title         = {Prover-Verifier Games improve legibility of {LLM} outputs},
-  author        = {Kirchner, Jan Hendrik and Chen, Yining and Edwards, Harri and Leike, Jan and McAleese, Nat and Burda, Yuri},
+  author        = {Kirchner, Jan Hendrik and Chen, Yining and Edwards, Harri and Leike, Jan
+                   and McAleese, Nat and Burda, Yuri},
   year          = {2024},
   eprint        = {2407.13692},
   archivePrefix = {arXiv},
@@ -120,7 +121,8 @@ _TEMPLATE = """\
 
 # {{ name }}
 
-A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by `{{ trainer }}` of {{ pvg_hf }} (`{{ install }}`).
+A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by `{{ trainer }}` of {{ pvg_hf }}
+(`{{ install }}`).
 
 | Setting | Value |
 |---|---|

@@ -11,8 +11,8 @@ class LastStepMixin(Trainer):
     """
     Trains on no further batch once all steps are taken.
 
-    When transformers' Trainer resumes from a checkpoint of the last step in the middle of an epoch, it takes another step before
-    it compares the number of steps.
+    When transformers' Trainer resumes from a checkpoint of the last step in the middle of an epoch, it takes another
+    step before it compares the number of steps.
     """
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):

@@ -99,8 +99,8 @@ def fine_tune(
 
 def _report_dropped(num_rows: int, num_kept: int, max_length: int) -> None:
     dropped = (
-        f"{num_rows - num_kept} of {num_rows} prompts have `max_length` = {max_length} tokens or more (of the section `warmup` in a "
-        "recipe)"
+        f"{num_rows - num_kept} of {num_rows} prompts have `max_length` = {max_length} tokens or more (of the section"
+        " `warmup` in a recipe)"
     )
     if not num_kept:
         raise ValueError(f"{dropped}, so that nothing of a solution would be learned; raise it.")

@@ -72,5 +72,6 @@ def _check_qualities(said: Sequence[float | None], num_analyses: int) -> None:
     wrong = [value for value in said if value is not None and not 0 <= value <= 1]
     if wrong:
         raise ExtensionError(
-            f"The meta-verifier returned the quality {wrong[0]}; a quality must lie in [0, 1], or be `None` if unreadable."
+            f"The meta-verifier returned the quality {wrong[0]}; a quality must lie in [0, 1], or be `None` if"
+            " unreadable."
         )

@@ -86,6 +86,6 @@ class ProverPPOConfig(ProverGRPOConfig):
                 )
         if self.target_kl is not None and self.fp16:
             raise ValueError(
-                "`target_kl` and `fp16` are both set, but a step that `target_kl` skips has no gradients, which the gradient "
-                "scaler of `fp16` does not support; use `bf16`."
+                "`target_kl` and `fp16` are both set, but a step that `target_kl` skips has no gradients, which the"
+                " gradient scaler of `fp16` does not support; use `bf16`."
             )

@@ -62,8 +62,9 @@ def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     source = resolve_model(critic, "verifier")
     if is_adapter(source):
         raise ValueError(
-            f"The critic `{critic}` is an adapter, which only works on its own prover's base: resume from that prover's "
-            "checkpoint (`resume_from_checkpoint`), use the critic `adapter` to start again, or name a full model."
+            f"The critic `{critic}` is an adapter, which only works on its own prover's base: resume from that"
+            " prover's checkpoint (`resume_from_checkpoint`), use the critic `adapter` to start again, or name a full"
+            " model."
         )
     check_same_tokens(load_tokenizer(source), tokenizer, f"critic `{critic}`")
     return load_value_model(source)
@@ -83,8 +84,8 @@ def _critic_from_adapter(prover: PreTrainedModel | PeftModel) -> PeftModel:
     """Make a critic from an adapter like the prover's, and a head, on the prover's own frozen weights."""
     if not isinstance(prover, PeftModel):
         raise ValueError(
-            '`critic="adapter"` shares the prover\'s frozen base, but the prover is fully fine-tuned. Train it with an '
-            "adapter (`peft_config`, in a recipe `prover.lora: {}`), or use a critic with its own weights."
+            '`critic="adapter"` shares the prover\'s frozen base, but the prover is fully fine-tuned. Train it with an'
+            " adapter (`peft_config`, in a recipe `prover.lora: {}`), or use a critic with its own weights."
         )
     model = value_model_on(copy_of_body(prover))
     return get_peft_model(model, _critic_adapter_config(prover.peft_config[prover.active_adapter], model))
@@ -116,9 +117,9 @@ def check_same_tokens(own: PreTrainedTokenizerBase, prover: PreTrainedTokenizerB
     if mine != others:
         differing = len(mine.items() ^ others.items())
         raise ValueError(
-            f"The {name} has another vocabulary ({len(mine)} tokens) than the prover ({len(others)}); {differing} entries "
-            "differ, and a critic reads the prover's token ids. Use a model of the prover's family, or the critic "
-            "`adapter`."
+            f"The {name} has another vocabulary ({len(mine)} tokens) than the prover ({len(others)}); {differing}"
+            " entries differ, and a critic reads the prover's token ids. Use a model of the prover's family, or the"
+            " critic `adapter`."
         )
 
 
@@ -176,8 +177,8 @@ class Critic:
         file = folder / CRITIC_FOLDER / _WEIGHTS[isinstance(self.model, PeftModel)]
         if not file.exists():
             raise ValueError(
-                f"`{folder}` has no critic to resume from ({file} is missing): it was written by another trainer, or with "
-                "another `critic`. Start again, or resume from a checkpoint of this trainer."
+                f"`{folder}` has no critic to resume from ({file} is missing): it was written by another trainer, or"
+                " with another `critic`. Start again, or resume from a checkpoint of this trainer."
             )
         if isinstance(self.model, PeftModel):
             load_adapter_weights(self.model, file.parent)

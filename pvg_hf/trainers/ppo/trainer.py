@@ -125,7 +125,8 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     ):
         if kwargs.get("optimizers", (None, None)) != (None, None):
             raise ValueError(
-                "`optimizers` cannot be passed, since they would not update the critic; choose an optimiser by `args.optim`."
+                "`optimizers` cannot be passed, since they would not update the critic; choose an optimiser by"
+                " `args.optim`."
             )
         super().__init__(model, args=args, **kwargs)
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:

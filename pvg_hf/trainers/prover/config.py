@@ -17,8 +17,8 @@ class ProverGRPOConfig(SampledGRPOConfig):
 
     Defaults that differ from TRL's: `beta` is 0.05 (a small KL keeps the helpful role stable while the sneaky one
     changes; 0 saves the reference's forward pass), and `scale_rewards` is `"none"` (dividing by the group's standard
-    deviation would rescale the -1 of `src` and the -2 of the other rewards, which changes the game). Every step is logged. On a
-    machine without a GPU, `bf16` and `gradient_checkpointing` are off.
+    deviation would rescale the -1 of `src` and the -2 of the other rewards, which changes the game). Every step is
+    logged. On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
 
     Args:
         reward (`str`, defaults to `"standardized_src"`):

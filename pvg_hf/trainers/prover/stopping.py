@@ -94,7 +94,10 @@ class StopRule:
         return ":" in self.name
 
     def update(self, step: int, figures: Means) -> str | None:
-        """Update the means by a step's metrics and return why the phase ends, if it does. A missing metric keeps its mean."""
+        """
+        Update the means by a step's metrics and return why the phase ends, if it does. A missing metric keeps its
+        mean.
+        """
         cells = {key: value for key, value in figures.items() if key.startswith(CELLS)}
         if not cells:
             return None  # this line of the log is not a training step
@@ -136,8 +139,9 @@ class StopRule:
         window = self.config.goodhart_window
         if window is not None and window > num_batches:
             raise ValueError(
-                f"`stopping.goodhart_window` is {window}, but a phase has {num_batches} batches (`prover.max_steps`), so that the "
-                f"stop rule `goodhart` could never fire; set it to at most {num_batches}, or leave it out for a tenth."
+                f"`stopping.goodhart_window` is {window}, but a phase has {num_batches} batches (`prover.max_steps`),"
+                f" so that the stop rule `goodhart` could never fire; set it to at most {num_batches}, or leave it out"
+                " for a tenth."
             )
 
     def _goodhart(self, means: Means, config: StoppingConfig) -> bool:
@@ -205,6 +209,6 @@ def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
         rule.ask(first, step)
     except ExtensionError as err:
         raise ExtensionError(
-            f"{err} It was called with {sorted(first)}: the other means are missing until a first such solution was judged. "
-            "Read them by `means.get(key)`."
+            f"{err} It was called with {sorted(first)}: the other means are missing until a first such solution was"
+            " judged. Read them by `means.get(key)`."
         ) from err

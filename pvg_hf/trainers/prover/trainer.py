@@ -51,9 +51,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Function `(problems, solutions) -> scores`, such as a [`VerifierScorer`].
         grader (`Callable`):
             Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row.
-            For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased. A solution whose
-            grade `abstains` gets no reward and has no effect, as does one on which the grader fails
-            (see [`~pvg_hf.tasks.base.TolerantGrader`]).
+            For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased. A solution
+            whose grade `abstains` gets no reward and has no effect, as does one on which the grader fails (see
+            [`~pvg_hf.tasks.base.TolerantGrader`]).
         num_graders (`int`, *optional*, defaults to 1):
             Number of threads that call `grader` at the same time.
         solution_in (`Callable`, *optional*):
@@ -76,8 +76,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             evaluation use the grade.
         observer (`Callable`, *optional*):
             Function `(step, graded) -> None` that gets each training batch, written after `step` steps: for each
-            solution of all processes `problem_id` (of the row, if it has one), `role`, `correct`, `failed`, `score` and
-            `label` (1, 0, or NaN), as a dict.
+            solution of all processes `problem_id` (of the row, if it has one), `role`, `correct`, `failed`, `score`
+            and `label` (1, 0, or NaN), as a dict.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
             comes first).
@@ -95,7 +95,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     task = load_task("arithmetic")
     problems = task.problems("train")
     prompts = PromptBuilder(task)
-    rows = [{**row, "role": role, "prompt": prompts.text(row, role)} for row in problems for role in ("helpful", "sneaky")]
+    roles = ("helpful", "sneaky")
+    rows = [{**row, "role": role, "prompt": prompts.text(row, role)} for row in problems for role in roles]
     trainer = ProverGRPOTrainer(
         "path/or/hub-id",
         scorer=VerifierScorer.from_pretrained("runs/quickstart/verifier/round-000"),
@@ -194,9 +195,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         """Check that a batch has a reward: training without any would change nothing and report no error."""
         if len(rewards) and rewards.isnan().all():
             raise ValueError(
-                f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions, "
-                "although each has a score and a label: nothing can be learned from it. NaN means that a solution gets no "
-                "reward."
+                f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions,"
+                " although each has a score and a label: nothing can be learned from it. NaN means that a solution"
+                " gets no reward."
             )
 
     def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
@@ -265,9 +266,10 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         truncated = signals.truncated.float().mean().item()
         if truncated > self.args.max_truncated_share:
             raise ValueError(
-                f"{truncated:.0%} of the solutions of a step reached `max_completion_length="
-                f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
-                "Raise the length, train the prover to stop, or allow more (`max_truncated_share`; in a recipe `watchdogs.max_truncated`)."
+                f"{truncated:.0%} of the solutions of a step reached"
+                f" `max_completion_length={self.max_completion_length}` without an end token (allowed:"
+                f" {self.args.max_truncated_share:.0%}). Raise the length, train the prover to stop, or allow more"
+                " (`max_truncated_share`; in a recipe `watchdogs.max_truncated`)."
             )
 
     def _record_observed(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
@@ -314,8 +316,8 @@ def _describe_scorer(scorer: object) -> str:
     """Explain what to pass instead of an object that is not a scorer."""
     if isinstance(scorer, str | os.PathLike):
         return (
-            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. Load a verifier with "
-            "`VerifierScorer.from_pretrained(path)`."
+            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. Load a verifier"
+            " with `VerifierScorer.from_pretrained(path)`."
         )
     return f"`scorer` is a {type(scorer).__name__}; pass a function `(problems, solutions) -> scores`."
 
@@ -342,7 +344,8 @@ def _read_labels(found: object, num_solutions: int) -> list[int | None]:
     labels = list(found) if isinstance(found, Iterable) else []
     if len(labels) != num_solutions or any(label not in (0, 1, None) for label in labels):
         raise ExtensionError(
-            f"`feedback` returned {show_value(found)}; it must return {num_solutions} labels, 1, 0 or None, one for each row."
+            f"`feedback` returned {show_value(found)}; it must return {num_solutions} labels, 1, 0 or None, one for"
+            " each row."
         )
     return labels
 
@@ -350,8 +353,8 @@ def _read_labels(found: object, num_solutions: int) -> list[int | None]:
 def _check_dataset(dataset: Dataset) -> None:
     if not isinstance(dataset, Dataset):
         raise ValueError(
-            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, because a stream has no "
-            "length and its roles cannot be checked. Load it completely (`streaming=False`)."
+            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, because a stream"
+            " has no length and its roles cannot be checked. Load it completely (`streaming=False`)."
         )
     missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
     if missing:
@@ -359,5 +362,6 @@ def _check_dataset(dataset: Dataset) -> None:
     unknown = set(dataset.unique("role")) - {role.value for role in GAME_ROLES}
     if unknown:
         raise ValueError(
-            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role must be `helpful` or `sneaky`."
+            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role must be `helpful` or"
+            " `sneaky`."
         )

@@ -86,8 +86,8 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
     missing = [side for side in ("chosen", "rejected") if side not in columns and f"{side}_ids" not in columns]
     if missing:
         raise ValueError(
-            f"The dataset lacks the column(s) {missing}; it has {list(columns)}. A pair consists of `chosen` and `rejected`, texts "
-            "or messages, or of `chosen_ids` and `rejected_ids`, tokens."
+            f"The dataset lacks the column(s) {missing}; it has {list(columns)}. A pair consists of `chosen` and"
+            " `rejected`, texts or messages, or of `chosen_ids` and `rejected_ids`, tokens."
         )
     for what, names in (
         ("The clean truth of a pair takes", CLEAN_COLUMNS),
@@ -99,15 +99,15 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
             raise ValueError(f"{what} the columns {names}; `{missing[0]}` is missing.")
     if needs_labels and LABEL_COLUMNS[0] not in columns:
         raise ValueError(
-            f"`correction=exact` needs pairs that were chosen regardless of their noisy labels, including ties, with the "
-            f"columns {LABEL_COLUMNS}; the training set has {list(columns)}. Build them by `build_pairs(..., "
-            "pairs='all')`, or use `correction=forward`."
+            "`correction=exact` needs pairs that were chosen regardless of their noisy labels, including ties, with"
+            f" the columns {LABEL_COLUMNS}; the training set has {list(columns)}. Build them by `build_pairs(...,"
+            " pairs='all')`, or use `correction=forward`."
         )
     if "margin" in columns and not takes_margin:
         raise ValueError(
-            "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry loss; "
-            "other losses and corrections do not support it. Remove the column, or set `loss=bradley_terry` and "
-            "`correction=none`."
+            "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry"
+            " loss; other losses and corrections do not support it. Remove the column, or set `loss=bradley_terry` and"
+            " `correction=none`."
         )
 
 
@@ -144,8 +144,8 @@ def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> D
         return dataset.add_column("row_index", range(len(dataset)))
     if num_workers > 1 and dataset.num_shards > 1:
         raise ValueError(
-            f"{num_workers} workers share this stream (`dataloader_num_workers`), and each would count its rows from 0. "
-            "Use one worker, or add a column `row_index` with a unique number for each pair."
+            f"{num_workers} workers share this stream (`dataloader_num_workers`), and each would count its rows from"
+            " 0. Use one worker, or add a column `row_index` with a unique number for each pair."
         )
     return dataset.map(lambda _, index: {"row_index": index}, with_indices=True)
 
@@ -253,8 +253,8 @@ def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> t
 def _check_unique(dataset: Dataset | IterableDataset) -> None:
     if isinstance(dataset, Dataset) and len(dataset.unique("row_index")) < len(dataset):
         raise ValueError(
-            "The column `row_index` has repeated values; it must number each pair once. Rename it, or remove it to number the "
-            "pairs by position."
+            "The column `row_index` has repeated values; it must number each pair once. Rename it, or remove it to"
+            " number the pairs by position."
         )
 
 

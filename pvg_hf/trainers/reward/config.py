@@ -134,20 +134,20 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
             )
         if self.center_rewards_coefficient is not None:
             raise ValueError(
-                f"`center_rewards_coefficient` is {self.center_rewards_coefficient}: TRL's term squares the SUM of a "
-                "pair's two scores, so that it ignores (3, -3). This trainer centres every single score (Kirchner et al. "
-                "2024): set `center` instead (0 switches it off)."
+                f"`center_rewards_coefficient` is {self.center_rewards_coefficient}: TRL's term squares the SUM of a"
+                " pair's two scores, so that it ignores (3, -3). This trainer centres every single score (Kirchner et"
+                " al. 2024): set `center` instead (0 switches it off)."
             )
         # A pair has no soft label in Bradley-Terry; smoothing is the equivalent.
         if self.noise_resample == "mean" and self.loss != "cross_entropy":
             raise ValueError(
-                "`noise_resample=mean` gives soft labels to single solutions: it requires `loss=cross_entropy`. For pairs, set "
-                "`correction=smoothing` and inject no noise."
+                "`noise_resample=mean` gives soft labels to single solutions: it requires `loss=cross_entropy`. For"
+                " pairs, set `correction=smoothing` and inject no noise."
             )
         if self.correction in UNBOUNDED_CORRECTIONS and self.center == 0:
             raise ValueError(
-                f"`correction={self.correction}` is unbounded below, and `center` is 0; set `center` above 0 (e.g. 0.005), "
-                "or `correction=forward`."
+                f"`correction={self.correction}` is unbounded below, and `center` is 0; set `center` above 0 (e.g."
+                " 0.005), or `correction=forward`."
             )
 
     def _check_penalty(self) -> None:
@@ -162,8 +162,8 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
         where = f"`invariance` is `{self.invariance}`, whose risks are means of the plain Bradley-Terry loss"
         if (self.loss, self.correction) != ("bradley_terry", "none"):
             raise ValueError(
-                f"{where}; `loss` is `{self.loss}` and `correction` is `{self.correction}`. Leave both at their defaults, or "
-                "use `invariance=balanced`, which works with all of them."
+                f"{where}; `loss` is `{self.loss}` and `correction` is `{self.correction}`. Leave both at their"
+                " defaults, or use `invariance=balanced`, which works with all of them."
             )
         if self.gradient_accumulation_steps > 1:
             raise ValueError(
@@ -181,15 +181,15 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                 raise ValueError(f"{what}: {err}") from err
             if self.noise_level == "pair" and rates[0] != rates[1]:
                 raise ValueError(
-                    f"{what} has the rates {rates}; with `noise_level=pair` there is a single rate, P(a pair's order is "
-                    "reversed), so that both must be equal."
+                    f"{what} has the rates {rates}; with `noise_level=pair` there is a single rate, P(a pair's order"
+                    " is reversed), so that both must be equal."
                 )
         # A correction at rates of 0 is the plain loss, so zero rates must be stated to show that they are meant.
         stated = (self.rho0, self.rho1, self.flip_rate)
         if self.correction != "none" and injected == (0, 0) and stated == (None, None, None):
             raise ValueError(
-                f"`correction={self.correction}` needs the rates of wrong labels, or it changes nothing: set `rho0` and "
-                "`rho1`, or `flip_rate`, to the assumed rates of the data's labels (0 is allowed)."
+                f"`correction={self.correction}` needs the rates of wrong labels, or it changes nothing: set `rho0`"
+                " and `rho1`, or `flip_rate`, to the assumed rates of the data's labels (0 is allowed)."
             )
         if self.correction == "exact" and self.noise_level == "pair":
             raise ValueError(

@@ -45,8 +45,8 @@ def check_batch(num_environments: int, batch_size: int, *, is_balanced: bool, cr
     if num_held < num_environments and crowded == "refuse":
         evenly = " evenly" if is_balanced else ""
         raise ValueError(
-            f"{where} cannot hold {num_environments} environments{evenly}. Use a multiple of {num_environments} pairs, or "
-            "let batches cycle through the environments (`cycle`)."
+            f"{where} cannot hold {num_environments} environments{evenly}. Use a multiple of {num_environments} pairs,"
+            " or let batches cycle through the environments (`cycle`)."
         )
 
 

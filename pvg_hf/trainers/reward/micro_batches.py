@@ -58,7 +58,9 @@ def sort_steps(dataloader: DataLoaderShard, dataset: Dataset, step_size: int) ->
 
 
 def mark_step(batches: Sequence[dict[str, Any]]) -> None:
-    """Add to each micro-batch of a step what its part of the step's loss depends on: `step`, of all pairs of the step."""
+    """
+    Add to each micro-batch of a step what its part of the step's loss depends on: `step`, of all pairs of the step.
+    """
     columns = [name for name in _STEP_COLUMNS if name in batches[0]]
     whole = {name: torch.cat([batch[name] for batch in batches]) for name in columns}
     start = 0
@@ -76,9 +78,9 @@ def loss_of_part(
     """
     Return a micro-batch's part of the loss of a step.
 
-    The loss must be a sum of terms with one pair each, whose weights do not depend on the scores. A micro-batch then has
-    the gradient that it has in the whole step if all other scores are constants, here 0, whatever the number of its
-    pairs and of ties.
+    The loss must be a sum of terms with one pair each, whose weights do not depend on the scores. A micro-batch then
+    has the gradient that it has in the whole step if all other scores are constants, here 0, whatever the number of
+    its pairs and of ties.
 
     Args:
         loss: `(chosen, rejected) -> loss` of all pairs of the step.

@@ -161,8 +161,8 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         classifier = _checked_classifier(model, args)
         if scores_by_likelihood(classifier) and verifier_input is None:
             raise ValueError(
-                "A verifier that scores by likelihood takes token ids of `VerifierInput.encode`, which mark the place of the "
-                "solution; pass that `verifier_input`."
+                "A verifier that scores by likelihood takes token ids of `VerifierInput.encode`, which mark the place"
+                " of the solution; pass that `verifier_input`."
             )
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
@@ -334,8 +334,8 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
     def _check_finite(self, loss: torch.Tensor) -> None:
         if not torch.isfinite(loss):
             raise FloatingPointError(
-                f"The loss of step {self.state.global_step} is {loss.item()}. Lower `learning_rate` or `max_grad_norm`, "
-                "raise `center`, or compute in float32; then continue from the last checkpoint."
+                f"The loss of step {self.state.global_step} is {loss.item()}. Lower `learning_rate` or"
+                " `max_grad_norm`, raise `center`, or compute in float32; then continue from the last checkpoint."
             )
 
     def evaluation_loop(
@@ -401,8 +401,8 @@ def _warn_of_lost_words(
     lost = describe_lost(tokenizer, pair_texts(dataset))
     if lost is not None:
         logger.warning(
-            f"The tokenizer cannot write the texts of the {dataset_name} set: {lost}. The verifier will not see what it loses; "
-            "train a model whose tokenizer knows such texts."
+            f"The tokenizer cannot write the texts of the {dataset_name} set: {lost}. The verifier will not see what"
+            " it loses; train a model whose tokenizer knows such texts."
         )
 
 
@@ -415,8 +415,8 @@ def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, t
     """Return the scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
     if logits.shape != (2 * num_pairs, 1):
         raise ValueError(
-            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier must return one per "
-            f"sequence: {(2 * num_pairs, 1)}."
+            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier must return"
+            f" one per sequence: {(2 * num_pairs, 1)}."
         )
     chosen, rejected = logits.squeeze(-1).chunk(2)
     return chosen, rejected

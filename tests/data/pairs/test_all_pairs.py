@@ -130,10 +130,11 @@ def test_corrections_are_unbiased_for_pairs_that_were_chosen_without_regard_to_l
     build, loss, pairs, share, is_unbiased
 ):
     """
-    The noise model: labels flip independently of each other, and pairs are chosen without regard to them. The mean over
-    pairs of the corrected loss on noisy labels, less that of the loss on clean ones, then has the mean 0. It is taken on
-    each of 20 blocks of problems, which are independent of each other: the blocks' mean lies beyond five of its standard
-    errors for fewer than 1 of 10,000 seeds (Student's t with 19 degrees of freedom). Under a choice by label it does.
+    The noise model: labels flip independently of each other, and pairs are chosen without regard to them. The mean
+    over pairs of the corrected loss on noisy labels, less that of the loss on clean ones, then has the mean 0. It is
+    taken on each of 20 blocks of problems, which are independent of each other: the blocks' mean lies beyond five of
+    its standard errors for fewer than 1 of 10,000 seeds (Student's t with 19 degrees of freedom). Under a choice by
+    label it does.
     """
     built, _ = build(noisy_pool(), pairs=pairs, pair_share=share, weights={-1: 1.0}, round_index=0)
     rows = built.to_pandas()

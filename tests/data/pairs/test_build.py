@@ -121,8 +121,8 @@ def test_a_text_is_not_paired_with_itself(build, pairs):
 
 def written_in_the_built_in_world(num_problems=100, num_samples=8):
     """
-    Pools of the base prover and of two rounds on the arithmetic task. A round wrote one text of its own, an incorrect one, and
-    otherwise the texts of the base prover: a source that lost these would have nothing correct.
+    Pools of the base prover and of two rounds on the arithmetic task. A round wrote one text of its own, an incorrect
+    one, and otherwise the texts of the base prover: a source that lost these would have nothing correct.
     """
     task = ArithmeticTask(num_train=num_problems, num_test=1)
     for row in task.problems("train"):

@@ -11,8 +11,8 @@ from pvg_hf.data.pairs.choose import CANDIDATE, Candidates, choose_solutions
 
 def candidates(counts, num_problems=1, *, are_shared=False):
     """
-    The same candidates for every problem: `counts[source] = (number incorrect, number correct)`. With `are_shared`, the
-    sources' n-th texts of a label are the same.
+    The same candidates for every problem: `counts[source] = (number incorrect, number correct)`. With `are_shared`,
+    the sources' n-th texts of a label are the same.
     """
     rows = [
         (

@@ -37,9 +37,9 @@ def test_the_file_is_in_the_temporary_folder(tmp_path, monkeypatch):
 def test_folders_of_killed_processes_are_removed_and_those_in_use_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code = (
-        "import os, signal, sys; sys.path[:0] = [os.environ['TESTS']]; from test_spill import *\n"
-        "print(spill_dataset(batches(5), FEATURES.arrow_schema, max_bytes=500).cache_files[0]['filename'], flush=True)\n"
-        "sys.stdin.readline(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; sys.path[:0] = [os.environ['TESTS']]; from test_spill import"
+        " *\nprint(spill_dataset(batches(5), FEATURES.arrow_schema, max_bytes=500).cache_files[0]['filename'],"
+        " flush=True)\nsys.stdin.readline(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path), "TESTS": str(Path(__file__).parent)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

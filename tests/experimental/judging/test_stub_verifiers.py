@@ -1,4 +1,7 @@
-"""A verifier that accepts everything and a perfect one have the extreme figures, of whole evaluations and of parts of them."""
+"""
+A verifier that accepts everything and a perfect one have the extreme figures, of whole evaluations and of parts of
+them.
+"""
 
 import shutil
 

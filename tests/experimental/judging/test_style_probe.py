@@ -66,7 +66,10 @@ def test_the_share_within_classes_tells_a_judge_of_correctness_from_a_reader_of_
 
 
 def test_a_counter_of_flaws_has_the_share_of_the_flaws(solutions):
-    """Solutions with more flaws are longer here: a checker's scores within incorrect solutions are explained by style, too."""
+    """
+    Solutions with more flaws are longer here: a checker's scores within incorrect solutions are explained by style,
+    too.
+    """
     draw = np.random.default_rng(2)
     flaws = np.where(solutions["correct"].astype(bool), 0, draw.integers(1, 5, size=len(solutions)))
     rows = solutions.assign(num_flaws=flaws)

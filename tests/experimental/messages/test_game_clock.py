@@ -31,7 +31,8 @@ def test_a_verifier_alone():
 
 
 def test_the_prover_stops_when_its_loss_stops_falling():
-    # Windows of two: (4, 3) to (2, 1) falls, (3, 2) to (1, 1) falls, (2, 1) to (1, 1) falls, (1, 1) to (1, 1) does not.
+    # Windows of two: (4, 3) to (2, 1) falls, (3, 2) to (1, 1) falls, (2, 1) to (1, 1) falls, (1, 1) to (1, 1) does
+    # not.
     losses = [4.0, 3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
     assert turns(TurnPlan(1, 20, 1, patience=2), losses) == "p" * 7 + "v"
     assert turns(TurnPlan(1, 5, 1, patience=2), losses) == "p" * 5 + "v"  # the cap

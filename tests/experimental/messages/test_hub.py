@@ -1,4 +1,6 @@
-"""The players of a message game are published by the trainer and by their own `push_to_hub`, and loaded from the Hub."""
+"""
+The players of a message game are published by the trainer and by their own `push_to_hub`, and loaded from the Hub.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The leader's true gradient: repeated steps, finite differences, and a game whose Stackelberg and Nash points differ."""
+"""
+The leader's true gradient: repeated steps, finite differences, and a game whose Stackelberg and Nash points differ.
+"""
 
 import pytest
 import torch
@@ -44,8 +46,9 @@ def test_repeated_steps_are_those_of_the_optimiser(kind, clip):
             assert torch.allclose(repeated[name], parameter, atol=1e-9), name
 
 
-# The prover's loss is (u - v)^2 / 2, so that its best response is u = v. The verifier's is (v - 1)^2 / 2 + u v. At fixed u its
-# gradient is v - 1 + u, which is 0 with u = v at 1/2, the Nash point. With the response, (v - 1)^2 / 2 + v^2 is least at 1/3.
+# The prover's loss is (u - v)^2 / 2, so that its best response is u = v. The verifier's is (v - 1)^2 / 2 + u v. At
+# fixed u its gradient is v - 1 + u, which is 0 with u = v at 1/2, the Nash point. With the response, (v - 1)^2 / 2 +
+# v^2 is least at 1/3.
 NASH, STACKELBERG = 1 / 2, 1 / 3
 
 

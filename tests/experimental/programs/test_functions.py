@@ -62,7 +62,10 @@ def sampled(number, difficulty=None):
         ("Return the joined string of the words of s that contain 'b'.", "ab oo ba", "ab-ba"),
         ("Return the list of the words of s, each as its length.", "ab ooo", [2, 3]),
         (
-            "Return 1 if xs has more than 2 elements, otherwise the first of the numbers of xs, or -1 if there is none.",
+            (
+                "Return 1 if xs has more than 2 elements, otherwise the first of the numbers of xs, or -1 if there is"
+                " none."
+            ),
             [],
             -1,
         ),
@@ -175,7 +178,10 @@ def test_tests_find_nearly_every_flaw():
 
 def test_near_misses_have_one_flaw_of_each_kind_that_has_a_place():
     task = load_task("functions", sandbox="none")
-    text = "Return -1 if xs has fewer than 2 elements, otherwise the largest of the numbers of xs that are even, each plus 2, or 0 if there is none."
+    text = (
+        "Return -1 if xs has fewer than 2 elements, otherwise the largest of the numbers of xs that are even, each"
+        " plus 2, or 0 if there is none."
+    )
     problem = {"problem": text}
     drawn = task.near_misses(problem, derive_rng("near misses"))
     # It has one condition, which cannot be joined to another one, and a maximum has no initial value.

@@ -8,8 +8,9 @@ from pvg_hf.experimental.sweep.fits import Breakdown, crossing, find_breakdown, 
 
 
 def test_a_line_is_fitted_to_one_seed():
-    # About their means the levels are -1, 0, 1 and the values -2/3, 1/3, 1/3: slope (2/3 + 1/3) / 2 = 1/2. The residuals
-    # -1/6, 1/3, -1/6 have the sum of squares 1/6, of 2/3. The slope's error is sqrt(1/6 / 1 / 2), and t(.975, 1) = 12.7062.
+    # About their means the levels are -1, 0, 1 and the values -2/3, 1/3, 1/3: slope (2/3 + 1/3) / 2 = 1/2. The
+    # residuals -1/6, 1/3, -1/6 have the sum of squares 1/6, of 2/3. The slope's error is sqrt(1/6 / 1 / 2), and
+    # t(.975, 1) = 12.7062.
     fit = fit_levels([0, 1, 2], [0, 1, 1], [7, 7, 7], degree=1)
     (slope,) = fit.terms
     assert (slope.value, fit.r_squared, fit.constant) == pytest.approx((1 / 2, 3 / 4, 1 / 6))
@@ -64,8 +65,8 @@ def test_the_level_at_which_a_bound_is_crossed_by_hand(bound, level):
 
 
 def test_breakdown_is_halfway_to_the_floor():
-    # The bounds are .7 and .65. Seed 0 gets to .7 midway between .2 and .4, seed 1 never; the mean .85, .775, .65 falls to
-    # .675 at .2 + .2 (.1 / .125).
+    # The bounds are .7 and .65. Seed 0 gets to .7 midway between .2 and .4, seed 1 never; the mean .85, .775, .65
+    # falls to .675 at .2 + .2 (.1 / .125).
     by_seed = pd.DataFrame({0: [0.9, 0.8, 0.6], 1: [0.8, 0.75, 0.7]}, index=[0, 0.2, 0.4])
     found = find_breakdown(by_seed, pd.Series({0: 0.9, 1: 0.8}), pd.Series({0: 0.5, 1: 0.5}))
     assert found == Breakdown(pytest.approx(0.36), pytest.approx(0.3), pytest.approx(0.3), num_seeds=2, num_broken=1)

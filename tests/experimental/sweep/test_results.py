@@ -32,9 +32,9 @@ def table(recipe):
 
 
 def test_a_loss_breaks_down_upwards(table):
-    # Of a verifier that scores all alike it is log 2 = .69315, so that the bounds are .44657 and .49657, and .47157 of the
-    # mean .25, .35, 1. Seed 0 is there at .2 + .2 (.14657 / .2), seed 1 at .2 + .2 (.09657 / 1.1), the mean at
-    # .2 + .2 (.12157 / .65). At .2 both seeds' losses are .1 higher.
+    # Of a verifier that scores all alike it is log 2 = .69315, so that the bounds are .44657 and .49657, and .47157 of
+    # the mean .25, .35, 1. Seed 0 is there at .2 + .2 (.14657 / .2), seed 1 at .2 + .2 (.09657 / 1.1), the mean at .2
+    # + .2 (.12157 / .65). At .2 both seeds' losses are .1 higher.
     breakdowns = breakdown_table(table).set_index("measure")
     loss = breakdowns.loc["clean_loss"]
     assert (loss.level, loss.lowest, loss.highest) == pytest.approx((0.23741, 0.21756, 0.34657), abs=1e-5)

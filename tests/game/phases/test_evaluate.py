@@ -24,7 +24,9 @@ def test_the_line_has_the_verifier_on_its_own_prover_and_what_is_not_as_hoped(pa
         "pools/accepted/round-000/round-000": Figure(0.6, 0.55, 0.65, 500),
         "soundness": Figure(0.9, 0.88, 0.92, 500),  # at the verifier's own threshold, so that it is not in the line
     }
-    assert _summarize(RunFolder(tmp_path), RoundData(0, figures=figures)) == (
-        "helpful accuracy 0.85 [0.81, 0.88] n=600, sneaky accuracy 0.15 [0.12, 0.19] n=600; the verifier on its own prover: pair accuracy "
-        f"{pairs}, accepts 0.60 [0.55, 0.65] n=500 of the sneaky mistakes at 95 % completeness{end}"
+    assert (
+        _summarize(RunFolder(tmp_path), RoundData(0, figures=figures))
+        == "helpful accuracy 0.85 [0.81, 0.88] n=600, sneaky accuracy 0.15 [0.12, 0.19] n=600; the verifier on its"
+        f" own prover: pair accuracy {pairs}, accepts 0.60 [0.55, 0.65] n=500 of the sneaky mistakes at 95 %"
+        f" completeness{end}"
     )

@@ -308,7 +308,10 @@ def test_the_models_of_functions_know_every_word_of_their_world(player):
 
 @pytest.mark.parametrize("player", ["verifier", "small-verifier"])
 def test_a_packaged_verifier_is_surprised_by_a_wrong_result(player):
-    """The least likely token of a solution with a wrong result is less than a twentieth as likely as that of the right one."""
+    """
+    The least likely token of a solution with a wrong result is less than a twentieth as likely as that of the right
+    one.
+    """
     model, tokenizer = load_prover(SHIPPED[player])
     problem = (
         "Ana has 5 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"

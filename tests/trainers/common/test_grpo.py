@@ -125,7 +125,9 @@ def _sampling_difference(trainer) -> tuple[float, float]:
 
 @pytest.mark.parametrize("num_iterations", [1, 2])
 def test_sampling_and_training_compute_the_same_logprobs(prover, tmp_path, num_iterations):
-    """The difference is that of the old log-probabilities, also in the second pass over a batch, whose weights are new."""
+    """
+    The difference is that of the old log-probabilities, also in the second pass over a batch, whose weights are new.
+    """
     settings = {"max_steps": 2, "learning_rate": 0.1, "num_iterations": num_iterations}
     mean, largest = _sampling_difference(prover_trainer(prover, tmp_path, settings=settings))
     assert 0 <= mean <= largest < 1e-4  # float32

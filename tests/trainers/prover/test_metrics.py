@@ -40,9 +40,9 @@ def _metrics(solutions=SOLUTIONS, threshold: float | None = None) -> dict[str, f
 
 
 def test_metrics_by_hand():
-    # Of those that did not fail, ranks of the scores 2, 4, 1, 3, 2, 0: 3.5, 6, 2, 5, 3.5, 1, of mean 3.5. The correct ones
-    # deviate by 0 + 2.5 + 1.5 = 4; the ranks' squared deviations sum to 6.25 + 2.25 + 2.25 + 6.25 = 17, correctness's
-    # to 3 * 3 / 6.
+    # Of those that did not fail, ranks of the scores 2, 4, 1, 3, 2, 0: 3.5, 6, 2, 5, 3.5, 1, of mean 3.5. The correct
+    # ones deviate by 0 + 2.5 + 1.5 = 4; the ranks' squared deviations sum to 6.25 + 2.25 + 2.25 + 6.25 = 17,
+    # correctness's to 3 * 3 / 6.
     correlation = 4 / math.sqrt(17 * 1.5)
     assert _metrics() == pytest.approx(
         {

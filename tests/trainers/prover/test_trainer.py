@@ -1,4 +1,6 @@
-"""`ProverGRPOTrainer`: the weights that it trains, its datasets, solutions of the maximum length, and two processes."""
+"""
+`ProverGRPOTrainer`: the weights that it trains, its datasets, solutions of the maximum length, and two processes.
+"""
 
 import json
 import re

@@ -204,8 +204,8 @@ def _keywords_of_vllms_engine(function) -> set[str]:
 def test_the_engine_of_a_game_has_the_settings_of_the_trainers():
     of_trl = _keywords_of_vllms_engine(GRPOTrainer.__init__)
     missing = of_trl - _keywords_of_vllms_engine(PlayerLoader._start_vllm)
-    # The first three are positional. The number of rows follows the training batch, minting reports no log-probabilities,
-    # and a model's own code is never run.
+    # The first three are positional. The number of rows follows the training batch, minting reports no
+    # log-probabilities, and a model's own code is never run.
     assert missing == {"model", "accelerator", "processing_class", "max_num_seqs", "logprobs", "trust_remote_code"}
 
 

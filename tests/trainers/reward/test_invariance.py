@@ -107,7 +107,9 @@ def test_gradients_of_penalties(penalty):
 
 
 def test_two_halves_are_unbiased_and_squares_are_not():
-    """All 4^4 batches of four pairs of an environment whose margins are one of four values, each as likely as any other."""
+    """
+    All 4^4 batches of four pairs of an environment whose margins are one of four values, each as likely as any other.
+    """
     values = torch.tensor([-1.0, 0.5, 2.0, 3.0], dtype=torch.float64)
     truth = scale_derivative_by_autograd(values).item() ** 2
     environments = torch.zeros(4, dtype=torch.int64)
@@ -172,8 +174,9 @@ def test_unknown_methods_are_refused(name):
 
 
 # A world of two environments. A pair's difference in the invariant feature points to the correct solution in three
-# quarters of all pairs, everywhere; that in the spurious feature in nine tenths, and in eight tenths. Where it points to
-# the incorrect one, as in a later round, a verifier that has learned it is fooled. 40 pairs each have these shares exactly.
+# quarters of all pairs, everywhere; that in the spurious feature in nine tenths, and in eight tenths. Where it points
+# to the incorrect one, as in a later round, a verifier that has learned it is fooled. 40 pairs each have these shares
+# exactly.
 AGREEMENTS = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
 COUNTS = {0: [27, 3, 9, 1], 1: [24, 6, 8, 2]}  # 40 * (.75 * .9, .75 * .1, .25 * .9, .25 * .1), then with .8
 INVARIANT = LN3 / 2  # the best weight of the invariant feature alone: sigmoid(2 w) = 3/4

@@ -66,8 +66,8 @@ def test_cross_entropy_takes_the_assumed_rates():
     assert loss.item() == pytest.approx((label_1 + label_0) / 2 + 0.1 * (1 + 0.25) / 2)
 
 
-# The loss of a difference d = V(z+) - V(z-), and, at equal rates for both labels, also that of a score V whose label is
-# 1, or of -V whose label is 0. Rates of .2 are assumed.
+# The loss of a difference d = V(z+) - V(z-), and, at equal rates for both labels, also that of a score V whose label
+# is 1, or of -V whose label is 0. Rates of .2 are assumed.
 LOSSES = {
     "none": lambda d: softplus(-d),
     "smoothing": lambda d: 0.8 * softplus(-d) + 0.2 * softplus(d),

@@ -2,7 +2,8 @@
 The binary erasure channel as a decision world: is the sent bit 1? Its best verifiers are known in closed form.
 
 A bit, followed by `num_padding` uniform bits, is encoded by a linear code over F_2, and each symbol is erased with
-probability p. The verifier sees the received word, the prover sees the bits, and the prover always claims that the first bit is 1.
+probability p. The verifier sees the received word, the prover sees the bits, and the prover always claims that the
+first bit is 1.
 """
 
 import math
@@ -62,8 +63,8 @@ class ErasureChannel(DecisionWorld):
         check_count("num_padding", num_padding, least=0)
         if (code == "linear") != (0 < num_padding < length):
             raise ValueError(
-                f"`num_padding` is {num_padding}; the repetition code has none, and the linear code at least 1 and fewer than "
-                f"`length`, which is {length}."
+                f"`num_padding` is {num_padding}; the repetition code has none, and the linear code at least 1 and"
+                f" fewer than `length`, which is {length}."
             )
         self.length = length
         self.erasure_prob = erasure_prob
@@ -81,8 +82,9 @@ class ErasureChannel(DecisionWorld):
         """
         Return the problems of a split.
 
-        `inputs` holds the received word: 1 and -1 for the symbols 1 and 0, and 0 for an erasure. `prover_inputs` holds the bits as
-        signs. The witness is the claimed codeword: of all codewords whose first bit is 1, the closest to the sent one.
+        `inputs` holds the received word: 1 and -1 for the symbols 1 and 0, and 0 for an erasure. `prover_inputs` holds
+        the bits as signs. The witness is the claimed codeword: of all codewords whose first bit is 1, the closest to
+        the sent one.
         """
         check_split(split)
         rng = derive_rng(self.seed, self.name, self.length, self.erasure_prob, self.code, self.num_padding, split)
@@ -109,7 +111,10 @@ class ErasureChannel(DecisionWorld):
 
     @property
     def closest_lie(self) -> np.uint64:
-        """Return a codeword of least weight among those whose first bit is 1: the difference between a word and the nearest lie."""
+        """
+        Return a codeword of least weight among those whose first bit is 1: the difference between a word and the
+        nearest lie.
+        """
         odd = np.arange(1, 1 << (1 + self.num_padding), 2, dtype=np.uint64)  # the first bit is 1
         words = self.encode(odd)
         return words[np.bitwise_count(words).argmin()]
@@ -152,12 +157,12 @@ def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptim
     """
     Compute the closed forms of a channel.
 
-    With D the probability that the first bit is determined, the best probability of a noisy label 1 is 1 - epsilon, epsilon or,
-    if the bit is undetermined, 1/2. Its loss is D H(epsilon) + (1 - D) log 2 on noisy labels, with H the binary entropy, and
-    -D log(1 - epsilon) + (1 - D) log 2 on clean ones. Decisions do not depend on epsilon.
+    With D the probability that the first bit is determined, the best probability of a noisy label 1 is 1 - epsilon,
+    epsilon or, if the bit is undetermined, 1/2. Its loss is D H(epsilon) + (1 - D) log 2 on noisy labels, with H the
+    binary entropy, and -D log(1 - epsilon) + (1 - D) log 2 on clean ones. Decisions do not depend on epsilon.
 
-    A verifier that checks a claim sees a contradiction with probability (1 - q) / 2, for q = p^d, and predicts epsilon; otherwise it
-    predicts (1 - 2 epsilon) / (1 + q) + epsilon.
+    A verifier that checks a claim sees a contradiction with probability (1 - q) / 2, for q = p^d, and predicts
+    epsilon; otherwise it predicts (1 - 2 epsilon) / (1 + q) + epsilon.
 
     Args:
         epsilon: P(a label flips), in [0, .5).
@@ -186,7 +191,8 @@ def determined_prob(channel: ErasureChannel) -> float:
     """
     Return the probability that the unerased symbols determine the first bit, over all erasure patterns.
 
-    The first bit is determined exactly if adding it as a further symbol does not raise the rank of the unerased columns.
+    The first bit is determined exactly if adding it as a further symbol does not raise the rank of the unerased
+    columns.
     """
     patterns = np.arange(1 << channel.length, dtype=np.uint64)  # bit i: symbol i is unerased
     kept = channel.generator[None, :] & patterns[:, None]  # (2^n, 1 + num_padding)

@@ -18,8 +18,8 @@ class LinearSystems(DecisionWorld):
     """
     Decides whether A s = b has a solution over F_2.
 
-    A has independent uniform entries, whatever the label. For yes, b = A s for a uniform s, which is the witness. For no, b is
-    uniform outside the column space of A. Labels are exact by elimination.
+    A has independent uniform entries, whatever the label. For yes, b = A s for a uniform s, which is the witness. For
+    no, b is uniform outside the column space of A. Labels are exact by elimination.
 
     Args:
         num_equations: Rows of A; more than `num_variables`, so that every A has an unsatisfiable b.
@@ -46,8 +46,9 @@ class LinearSystems(DecisionWorld):
         check_count("num_equations", num_equations, most=1000)
         if num_equations <= num_variables:
             raise ValueError(
-                f"`num_equations` is {num_equations} and `num_variables` {num_variables}; there must be more equations than "
-                "variables, or some matrices allow no unsatisfiable system and the matrix would give the label away."
+                f"`num_equations` is {num_equations} and `num_variables` {num_variables}; there must be more equations"
+                " than variables, or some matrices allow no unsatisfiable system and the matrix would give the label"
+                " away."
             )
         check_count("num_train", num_train)
         check_count("num_test", num_test)
@@ -151,8 +152,8 @@ def closest_assignments(rows: np.ndarray, num_variables: int) -> np.ndarray:
     """
     if num_variables > _MAX_ENUMERATED:
         raise ValueError(
-            f"Witnesses of unsatisfiable systems are found by trying all assignments, for at most {_MAX_ENUMERATED} variables; "
-            f"`num_variables` is {num_variables}."
+            f"Witnesses of unsatisfiable systems are found by trying all assignments, for at most {_MAX_ENUMERATED}"
+            f" variables; `num_variables` is {num_variables}."
         )
     # With the bit of the right-hand side set, the parity of (row AND assignment) is 1 where the equation is violated.
     assignments = np.arange(1 << num_variables, dtype=np.uint64) | np.uint64(1 << num_variables)
@@ -181,7 +182,9 @@ def signs(bits: np.ndarray) -> np.ndarray:
 
 
 def system_inputs(rows: np.ndarray, num_variables: int) -> np.ndarray:
-    """Unpack systems to `(num_systems, num_equations * num_variables + num_equations)`: A row by row, then b, as signs."""
+    """
+    Unpack systems to `(num_systems, num_equations * num_variables + num_equations)`: A row by row, then b, as signs.
+    """
     bits = signs(unpack_bits(rows, num_variables + 1))  # (num_systems, num_equations, num_variables + 1)
     matrix = bits[..., :num_variables].reshape(len(rows), -1)
     return np.ascontiguousarray(np.hstack([matrix, bits[..., num_variables]]))

@@ -88,9 +88,9 @@ class Snli(TextDecisions):
     """
     SNLI (Bowman et al. 2015): does the premise entail the hypothesis? Rows without a gold label are dropped.
 
-    Rows have `premise`, `hypothesis` and `label` (0 for entailment, -1 without gold label), as on the Hub, or `sentence1`,
-    `sentence2` and `gold_label` (`entailment`, or `-` without one), as in the original files. Arguments are those of
-    [`TextDecisions`].
+    Rows have `premise`, `hypothesis` and `label` (0 for entailment, -1 without gold label), as on the Hub, or
+    `sentence1`, `sentence2` and `gold_label` (`entailment`, or `-` without one), as in the original files. Arguments
+    are those of [`TextDecisions`].
     """
 
     name: ClassVar = "snli"
@@ -108,8 +108,8 @@ class Fever(TextDecisions):
     """
     FEVER (Thorne et al. 2018): does the evidence support the claim, or refute it? Other rows are dropped.
 
-    Rows have `claim`, `label` (`SUPPORTS` or `REFUTES`; others are dropped) and `evidence`: a text, or a list of `[title,
-    sentence id, text]` as in copenlu/fever_gold_evidence. Arguments are those of [`TextDecisions`].
+    Rows have `claim`, `label` (`SUPPORTS` or `REFUTES`; others are dropped) and `evidence`: a text, or a list of
+    `[title, sentence id, text]` as in copenlu/fever_gold_evidence. Arguments are those of [`TextDecisions`].
     """
 
     name: ClassVar = "fever"
@@ -134,7 +134,8 @@ class StandIn(DecisionWorld):
     """
     A small generated world with the columns of SNLI, for tests and for machines without the dataset.
 
-    A premise states what two people have; a hypothesis repeats one of the facts, or changes its person, number, colour or object.
+    A premise states what two people have; a hypothesis repeats one of the facts, or changes its person, number, colour
+    or object.
 
     Args:
         num_train: Number of training rows.

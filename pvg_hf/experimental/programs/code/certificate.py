@@ -38,8 +38,9 @@ class Proposal(StrEnum):
     """
     Outcome of an input that a prover proposed.
 
-    `MALFORMED` ones could not be read, `INVALID` ones are no input of the problem or one on which the references do not agree.
-    The other two are valid: a `CERTIFYING` one proves that the program is wrong, an `UNPROVED` one does not.
+    `MALFORMED` ones could not be read, `INVALID` ones are no input of the problem or one on which the references do
+    not agree. The other two are valid: a `CERTIFYING` one proves that the program is wrong, an `UNPROVED` one does
+    not.
     """
 
     MALFORMED = "malformed"
@@ -59,10 +60,10 @@ def find_certificate(
     """
     Find a case on which a program differs from references that agree, at every repeat.
 
-    At least two witnesses must agree about the case, and none may disagree: its expected value if it has one, and the outputs of
-    the reference programs. A single reference without an expected value is run twice. The program is run again, in another
-    process with other seeds, and must fail in the same way each time: a program whose output varies is not certified by one bad
-    draw, nor is one whose output depends on earlier calls.
+    At least two witnesses must agree about the case, and none may disagree: its expected value if it has one, and the
+    outputs of the reference programs. A single reference without an expected value is run twice. The program is run
+    again, in another process with other seeds, and must fail in the same way each time: a program whose output varies
+    is not certified by one bad draw, nor is one whose output depends on earlier calls.
 
     Args:
         cases (`Sequence[Case]`), results (`Sequence[CaseResult]`):
@@ -161,7 +162,9 @@ def _expected_text(case: Case) -> str | None:
 
 
 def _expecting(case: Case, expected: str | None) -> Case:
-    """Return a case that keeps its own expected output if `expected` is given, and one that expects nothing otherwise."""
+    """
+    Return a case that keeps its own expected output if `expected` is given, and one that expects nothing otherwise.
+    """
     if expected is not None and _expected_text(case) is not None:
         return case
     return replace(case, expected=NOTHING if isinstance(case, CallCase) else None)

@@ -21,17 +21,17 @@ def extract_program(solution: str, function: str | None = None) -> str | None:
     """
     Return the program in a solution's text.
 
-    The candidates are the fenced blocks (` ``` ` or `~~~`, without a language or with Python), the last one first, then the whole
-    text, then the text from its first line of code, without lines of prose after it. A fence that is not closed ends with the
-    text.
+    The candidates are the fenced blocks (` ``` ` or `~~~`, without a language or with Python), the last one first,
+    then the whole text, then the text from its first line of code, without lines of prose after it. A fence that is
+    not closed ends with the text.
 
     Args:
         function (`str`, *optional*):
             Function, or `Class.method`, that the program must define. A block that does not is not a candidate.
 
     Returns:
-        `str`, *optional*: the first candidate that is valid Python, not empty, and defines the function; `None` if there is
-        none.
+        `str`, *optional*: the first candidate that is valid Python, not empty, and defines the function; `None` if
+        there is none.
     """
     if len(solution) > MAX_CHARACTERS:
         return None
@@ -94,8 +94,9 @@ def parse_python(text: str) -> ast.Module:
     """
     Parse a text, which several threads may do at the same time.
 
-    Up to Python 3.12.1, `ast.parse` counts the depth of its recursion in one place for all threads, and raises `SystemError` if
-    another thread parses before it has ended (python/cpython#106905). Changes of the warnings' filters hold for all threads, too.
+    Up to Python 3.12.1, `ast.parse` counts the depth of its recursion in one place for all threads, and raises
+    `SystemError` if another thread parses before it has ended (python/cpython#106905). Changes of the warnings'
+    filters hold for all threads, too.
 
     Raises `SyntaxError` if the text is not valid Python.
     Raises `ValueError` if it contains a null character.
@@ -113,8 +114,8 @@ def read_literal(node: ast.AST) -> Any:
     """
     Return the value of an expression that is a literal.
 
-    In addition to what `ast.literal_eval` reads, it may contain `inf`, `nan`, `float("...")`, and `set()`, `frozenset()`,
-    `tuple()`, `list()` and `dict()` of at most one literal.
+    In addition to what `ast.literal_eval` reads, it may contain `inf`, `nan`, `float("...")`, and `set()`,
+    `frozenset()`, `tuple()`, `list()` and `dict()` of at most one literal.
 
     Raises `ValueError` if it is anything else.
     """

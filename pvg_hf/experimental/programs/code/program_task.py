@@ -56,8 +56,8 @@ PROGRAM_COLUMNS = {
     "program_output": Value("string"),
 }
 """
-Detail columns of a program's grade: shares of visible and hidden tests that it passed (missing if the sandbox failed), similarity
-to the nearest honest program, numbers of tests by outcome, and the certificate of a wrong program.
+Detail columns of a program's grade: shares of visible and hidden tests that it passed (missing if the sandbox failed),
+similarity to the nearest honest program, numbers of tests by outcome, and the certificate of a wrong program.
 """
 
 PROPOSAL_COLUMNS = {
@@ -66,8 +66,9 @@ PROPOSAL_COLUMNS = {
     "certificate_source": Value("string"),
 }
 """
-Further detail columns with `prover_inputs`: the input that the prover proposes, a [`~pvg_hf.experimental.programs.code.certificate.Proposal`], and
-whether the certificate's input comes from the `tests` or from the `prover`. Each is missing where there is none.
+Further detail columns with `prover_inputs`: the input that the prover proposes, a
+[`~pvg_hf.experimental.programs.code.certificate.Proposal`], and whether the certificate's input comes from the `tests`
+or from the `prover`. Each is missing where there is none.
 """
 
 MAX_WORKERS = 8  # by default
@@ -109,24 +110,25 @@ class ProgramTask(Task):
 
     The grade of a program:
 
-    - `answer` is the program's text, and `None` if the solution has no valid program that defines the problem's function.
-    - `correct` if it passes all visible and hidden tests, also when they run again with other seeds, and is not certified to be
-      wrong on an input that its prover proposes.
+    - `answer` is the program's text, and `None` if the solution has no valid program that defines the problem's
+      function.
+    - `correct` if it passes all visible and hidden tests, also when they run again with other seeds, and is not
+      certified to be wrong on an input that its prover proposes.
     - `test_pass_rate` is the share of visible tests that it passes.
-    - `certified` if the verdict is proved: a correct program, or a wrong one with a [`Certificate`]. It is False for a program
-      that only timed out, whose output varies (such as one that passes only in the first run), on whose failed tests the
-      references do not agree, or which the sandbox could not run: nobody can say whether it is wrong.
+    - `certified` if the verdict is proved: a correct program, or a wrong one with a [`Certificate`]. It is False for a
+      program that only timed out, whose output varies (such as one that passes only in the first run), on whose failed
+      tests the references do not agree, or which the sandbox could not run: nobody can say whether it is wrong.
 
     Args:
         sandbox (`str`, defaults to `"auto"`):
             Backend of the sandbox; see [`~pvg_hf.experimental.programs.sandbox.open_sandbox`].
         num_workers (`int`, *optional*):
-            Programs that run at the same time, at least 1; by default one for each processor core that this process may use, at
-            most 8.
+            Programs that run at the same time, at least 1; by default one for each processor core that this process
+            may use, at most 8.
         prover_inputs (`bool`, defaults to `False`):
-            Whether a text may end with an input on which its program fails. Verifiers do not see it. If it is valid, it can become
-            the certificate's. The sneaky prompt asks for it: it is then the subclass's `sneaky_prompt_with_input`. `detail` has
-            `PROPOSAL_COLUMNS`, too.
+            Whether a text may end with an input on which its program fails. Verifiers do not see it. If it is valid,
+            it can become the certificate's. The sneaky prompt asks for it: it is then the subclass's
+            `sneaky_prompt_with_input`. `detail` has `PROPOSAL_COLUMNS`, too.
 
     Raises:
         ValueError: if `num_workers` is below 1.
@@ -170,8 +172,8 @@ class ProgramTask(Task):
 
     def take_use(self) -> dict[str, float]:
         """
-        Return what the sandbox has done since the last call: `programs` that ran, `cache_hits`, `seconds` of wall time,
-        `lost_workers`, and `cases/OUTCOME`, the number of cases by outcome; nothing if no program ran.
+        Return what the sandbox has done since the last call: `programs` that ran, `cache_hits`, `seconds` of wall
+        time, `lost_workers`, and `cases/OUTCOME`, the number of cases by outcome; nothing if no program ran.
         """
         if self._opened is None:
             return {}
@@ -186,7 +188,8 @@ class ProgramTask(Task):
 
     def accept_input(self, problem: Problem, tests: ProgramTests, case: Case) -> Case | None:
         """
-        Return a case with an input that a prover proposes, and its expected output if that is known; `None` if it is not valid.
+        Return a case with an input that a prover proposes, and its expected output if that is known; `None` if it is
+        not valid.
 
         By default an input must have the form of the tests' inputs. The references then decide whether it is valid.
         """
@@ -272,7 +275,10 @@ class ProgramTask(Task):
         return examine_input(self.sandbox, program, accepted, witnesses, self.limits)
 
     def _passes_again(self, program: str, cases: Sequence[Case]) -> bool:
-        """Whether a program that passes all cases fails none with other seeds. A timeout is no failure: it may be the machine's."""
+        """
+        Whether a program that passes all cases fails none with other seeds. A timeout is no failure: it may be the
+        machine's.
+        """
         again = self.sandbox.run(program, cases, self.limits, repeat=1)
         return not any(result.outcome in DIFFERENCES for result in again)
 

@@ -28,8 +28,8 @@ def split_input(text: str) -> tuple[str, str | None]:
     """
     Split a prover's text into the solution and the input that it proposes.
 
-    The input is the content of the first fenced block (` ``` ` or `~~~`) with the language `input`. A fence that is not closed ends
-    with the text.
+    The input is the content of the first fenced block (` ``` ` or `~~~`) with the language `input`. A fence that is
+    not closed ends with the text.
 
     Returns: the text before the block, without white space at its end, and the block's content. What follows the block
         belongs to neither. A text without such a block is returned as it is, with `None`.
@@ -66,8 +66,8 @@ def input_bounds(tests: Iterable[Case]) -> Bounds:
     """
     Return the smallest and the largest number at each place of the tests' inputs.
 
-    A place is a path of types from the outermost value; its numbers are values or lengths. For stdin, the words of the first
-    line and those of the other lines are at different places.
+    A place is a path of types from the outermost value; its numbers are values or lengths. For stdin, the words of the
+    first line and those of the other lines are at different places.
     """
     bounds: Bounds = {}
     for test in tests:
@@ -81,8 +81,8 @@ def is_within(case: Case, bounds: Bounds) -> bool:
     """
     Whether an input has the form of tests, given their [`input_bounds`].
 
-    It does if each of its values has a type, and each text only kinds of characters, that tests have at the same place, and if all
-    numbers and lengths are in the range of theirs. NaN is in no range.
+    It does if each of its values has a type, and each text only kinds of characters, that tests have at the same
+    place, and if all numbers and lengths are in the range of theirs. NaN is in no range.
     """
     unbounded = (float("inf"), float("-inf"))
     return all(

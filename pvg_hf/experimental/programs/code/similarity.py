@@ -6,7 +6,8 @@ import tokenize
 from collections.abc import Iterable
 from functools import lru_cache
 
-# Of Python 3.11, without what the module `site` adds: later versions have more, and the similarity must not depend on the version.
+# Of Python 3.11, without what the module `site` adds: later versions have more, and the similarity must not depend on
+# the version.
 _NAMES = """
     ArithmeticError AssertionError AttributeError BaseException BaseExceptionGroup BlockingIOError BrokenPipeError
     BufferError BytesWarning ChildProcessError ConnectionAbortedError ConnectionError ConnectionRefusedError
@@ -36,14 +37,14 @@ def program_similarity(program: str, others: Iterable[str]) -> float:
     """
     Return the similarity of a program to the nearest of some others.
 
-    Programs are compared as sequences of tokens. Comments and layout are left out, and names are replaced by their order of first
-    occurrence, except keywords, built-in functions and attributes. The similarity is 2 m / (a + b) for sequences of lengths a and
-    b with a longest common subsequence of length m.
+    Programs are compared as sequences of tokens. Comments and layout are left out, and names are replaced by their
+    order of first occurrence, except keywords, built-in functions and attributes. The similarity is 2 m / (a + b) for
+    sequences of lengths a and b with a longest common subsequence of length m.
 
     Returns:
-        `float`: in [0, 1]; 1 for the same program up to names, comments and layout, 0 if a text is not Python or there is nothing
-        to compare with. It is the same under every version of Python and every hash seed, as long as the version knows the
-        program's syntax.
+        `float`: in [0, 1]; 1 for the same program up to names, comments and layout, 0 if a text is not Python or there
+        is nothing to compare with. It is the same under every version of Python and every hash seed, as long as the
+        version knows the program's syntax.
     """
     own = program_tokens(program)
     if own is None:

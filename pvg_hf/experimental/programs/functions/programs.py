@@ -103,8 +103,8 @@ class _Parts:
         return f"{self.value} for {self.item} in {self.iterable}{condition}"
 
 
-# Of each fold with a loop: the lines before it, those in its body, and those after it, with {v} for the changed element
-# and {d} for the default.
+# Of each fold with a loop: the lines before it, those in its body, and those after it, with {v} for the changed
+# element and {d} for the default.
 _LOOPS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "sum": (("total = {start}",), ("total += {v}",), ("return total",)),
     "count": (("count = {start}",), ("count += 1",), ("return count",)),

@@ -368,8 +368,10 @@ def _choose(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
 
 
 _SENTENCE = re.compile(
-    r"Return (?:(?P<value>\S+) if (?P<guard>.+?), otherwise )?the (?P<fold>[a-z ]+?) of the (?P<source>[a-z0-9 ]+? of (?:xs|n|s)|numbers"
-    r" from 1 to n)(?: (?P<conditions>that .+?))?(?:, (?P<change>each .+?))?(?:, or (?P<default>\S+) if there is none)?\."
+    r"Return (?:(?P<value>\S+) if (?P<guard>.+?), otherwise )?the (?P<fold>[a-z ]+?) of the (?P<source>[a-z0-9 ]+? of"
+    r" (?:xs|n|s)|numbers"
+    r" from 1 to n)(?: (?P<conditions>that .+?))?(?:, (?P<change>each .+?))?(?:, or (?P<default>\S+) if there is"
+    r" none)?\."
 )
 
 

@@ -39,7 +39,10 @@ FUNCTION_PROMPTS = {
 }
 """Templates by role. The answer of a reference is the reference program itself, so both hints show a program."""
 
-SNEAKY_WITH_INPUT = f"{_SNEAKY_HINT}sneaky solution, then between ```input and ``` the argument of a valid call for which it is wrong:\n"
+SNEAKY_WITH_INPUT = (
+    f"{_SNEAKY_HINT}sneaky solution, then between ```input and ``` the argument of a valid call for which it is"
+    " wrong:\n"
+)
 """Template of the sneaky role that also asks for an input on which the program fails (`prover_inputs`)."""
 
 EXAMPLES = (
@@ -48,10 +51,14 @@ EXAMPLES = (
         "solution": "def f(xs):\n    return sum(x * x for x in xs if x % 3 == 0 and x > 4)",
     },
     {
-        "problem": "Return '-' if s has fewer than 4 letters, otherwise the reversed string of the letters of s that are "
-        "vowels, each in upper case.",
-        "solution": "def f(s):\n    if len(s) < 4:\n        return '-'\n    out = ''\n    for c in s:\n"
-        "        if c in 'aeiou':\n            out = c.upper() + out\n    return out",
+        "problem": (
+            "Return '-' if s has fewer than 4 letters, otherwise the reversed string of the letters of s that are "
+            "vowels, each in upper case."
+        ),
+        "solution": (
+            "def f(s):\n    if len(s) < 4:\n        return '-'\n    out = ''\n    for c in s:\n"
+            "        if c in 'aeiou':\n            out = c.upper() + out\n    return out"
+        ),
     },
 )
 
@@ -60,9 +67,9 @@ class FunctionsTask(ProgramTask):
     """
     Small Python functions of one argument, specified by a sentence of a grammar. Needs no download.
 
-    A specification has a reference interpreter, honest programs in several styles, valid inputs, and visible and hidden tests,
-    which all follow from its sentence. A certificate of a wrong program has two witnesses: the interpreter and the reference
-    program.
+    A specification has a reference interpreter, honest programs in several styles, valid inputs, and visible and
+    hidden tests, which all follow from its sentence. A certificate of a wrong program has two witnesses: the
+    interpreter and the reference program.
 
     Args:
         num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
@@ -74,7 +81,8 @@ class FunctionsTask(ProgramTask):
         num_workers (`int`, *optional*):
             Programs that run at the same time; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
         prover_inputs (`bool`, defaults to `False`):
-            Whether provers may propose an input on which their program fails; see [`~pvg_hf.experimental.programs.code.ProgramTask`].
+            Whether provers may propose an input on which their program fails; see
+            [`~pvg_hf.experimental.programs.code.ProgramTask`].
 
     Raises:
         ValueError: for a setting outside its range, or from `problems` if the settings allow too few problems.
@@ -104,8 +112,8 @@ class FunctionsTask(ProgramTask):
         lowest, highest = DIFFICULTIES
         if not lowest <= min_difficulty <= max_difficulty <= highest:
             raise ValueError(
-                f"`min_difficulty` and `max_difficulty` must satisfy {lowest} <= min <= max <= {highest}; got {min_difficulty} and "
-                f"{max_difficulty}."
+                f"`min_difficulty` and `max_difficulty` must satisfy {lowest} <= min <= max <= {highest}; got"
+                f" {min_difficulty} and {max_difficulty}."
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
@@ -139,7 +147,9 @@ class FunctionsTask(ProgramTask):
         return ProgramTests(*tests, (problem["reference"],), _honest_programs_of(problem["problem"]), FUNCTION)
 
     def accept_input(self, problem: Problem, tests: ProgramTests, case: CallCase) -> CallCase | None:
-        """Return a case with a valid input of the specification, and the interpreter's value; `None` if it is not valid."""
+        """
+        Return a case with a valid input of the specification, and the interpreter's value; `None` if it is not valid.
+        """
         specification = specification_of(problem["problem"])
         if len(case.arguments) != 1 or not is_valid_input(specification, case.arguments[0]):
             return None

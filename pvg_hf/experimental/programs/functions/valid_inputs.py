@@ -26,8 +26,9 @@ def is_valid_input(specification: Specification, argument: Any) -> bool:
     """
     Whether an argument is a valid input of a specification's function.
 
-    Valid are lists of at most 8 integers in [-20, 20], integers in [0, 15] (or [0, 99999] for digits), and texts of at most 12
-    letters, digits and spaces; a text of words has words of lower-case letters that are separated by one space.
+    Valid are lists of at most 8 integers in [-20, 20], integers in [0, 15] (or [0, 99999] for digits), and texts of at
+    most 12 letters, digits and spaces; a text of words has words of lower-case letters that are separated by one
+    space.
     """
     match specification.source:
         case "xs":
@@ -100,8 +101,8 @@ def function_tests(text: str) -> tuple[tuple[CallCase, ...], tuple[CallCase, ...
     """
     Return the visible and the hidden tests of a specification, given its sentence.
 
-    They depend on the sentence only. Visible tests have typical inputs; hidden ones include corner cases, first of all the
-    smallest input.
+    They depend on the sentence only. Visible tests have typical inputs; hidden ones include corner cases, first of all
+    the smallest input.
 
     Raises `ValueError` if the text is not a sentence of the grammar.
     """

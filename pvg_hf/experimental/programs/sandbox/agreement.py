@@ -1,4 +1,7 @@
-"""Whether two outputs of a program agree. Only the parent process compares, and only texts: no object of a program is asked."""
+"""
+Whether two outputs of a program agree. Only the parent process compares, and only texts: no object of a program is
+asked.
+"""
 
 import json
 import math

@@ -102,26 +102,31 @@ def make_backends() -> dict[str, Backend]:
     backends = (
         Backend(
             "bubblewrap",
-            "own namespaces (processes, network, users, mounts) and filtered system calls. Programs can write no file, read "
-            "only /usr and the standard library, reach no network, start no other program, and neither see nor signal "
-            "processes outside.",
+            "own namespaces (processes, network, users, mounts) and filtered system calls. Programs can write no file,"
+            " read only /usr and the standard library, reach no network, start no other program, and neither see nor"
+            " signal processes outside.",
             _bubblewrap,
             no_bwrap if sys.platform == "linux" else "it needs Linux",
         ),
         Backend(
             "container",
-            f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user nobody, "
-            "and filtered system calls.",
+            f"a container of docker or podman ({_IMAGE}) without network, capabilities or writable files, as the user"
+            " nobody, and filtered system calls.",
             _container,
-            None
-            if _engine()
-            else "neither `docker` nor `podman` is installed; install one of them (Debian: `apt-get install podman`)",
+            (
+                None
+                if _engine()
+                else (
+                    "neither `docker` nor `podman` is installed; install one of them (Debian: `apt-get install"
+                    " podman`)"
+                )
+            ),
             keeps_environment=True,  # the engine's own settings; programs see those of the worker only
         ),
         Backend(
             "none",
-            "no isolation. Programs run with your rights: they can read and write your files and use the network. Time, "
-            "memory, output and open files are limited, and their processes are killed.",
+            "no isolation. Programs run with your rights: they can read and write your files and use the network."
+            " Time, memory, output and open files are limited, and their processes are killed.",
             lambda arguments, environment: [_python(), *arguments],
             isolates=False,
         ),

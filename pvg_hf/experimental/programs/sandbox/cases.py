@@ -25,17 +25,18 @@ class Comparison:
 
     Args:
         float_tolerance (`float`, defaults to 0):
-            Two numbers agree if they differ by at most this much, absolutely or relative to the larger one. For stdout,
-            numbers are words of a line that are written with a point or an exponent. NaN agrees with NaN only.
+            Two numbers agree if they differ by at most this much, absolutely or relative to the larger one. For
+            stdout, numbers are words of a line that are written with a point or an exponent. NaN agrees with NaN only.
         is_ordered (`bool`, defaults to `True`):
             Whether the order of the elements of the returned list, or of the lines of stdout, matters.
         is_type_strict (`bool`, defaults to `False`):
             Whether `2`, `2.0` and `True`, and lists and tuples, are different values.
         are_tuples_lists (`bool`, defaults to `True`):
-            Whether a tuple agrees with a list of the same elements, unless types are strict. In Python, they are not equal.
+            Whether a tuple agrees with a list of the same elements, unless types are strict. In Python, they are not
+            equal.
         counts_repeats (`bool`, defaults to `True`):
-            Whether it matters how often an element occurs, for outputs whose order does not matter. Without it, the outermost
-            lists, tuples and sets are compared as sets.
+            Whether it matters how often an element occurs, for outputs whose order does not matter. Without it, the
+            outermost lists, tuples and sets are compared as sets.
 
     Raises:
         ValueError: if the tolerance is negative, infinite or NaN.
@@ -63,11 +64,11 @@ class CallCase:
     Args:
         function (`str`): Name of the function, or `Class.method`: the class is then created without arguments.
         arguments (`tuple`):
-            Its arguments: anything that [`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`] can write, which is every JSON value
-            and tuples, sets, bytes, complex numbers and mappings with other keys.
+            Its arguments: anything that [`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`] can write,
+            which is every JSON value and tuples, sets, bytes, complex numbers and mappings with other keys.
         expected (`Any`, *optional*):
-            The value that it should return, of the same types. It never enters the sandbox. `NOTHING`, the default, means
-            that the case is only run.
+            The value that it should return, of the same types. It never enters the sandbox. `NOTHING`, the default,
+            means that the case is only run.
         comparison (`Comparison`, *optional*): How the returned value is compared with `expected`.
 
     Raises:
@@ -126,8 +127,8 @@ class Limits:
         num_processes (`int`, defaults to 1):
             Processes of a program at a time. With 1, it cannot start any; threads are allowed.
         timeouts_in_a_row (`int`, defaults to 3):
-            After so many cases in a row that timed out, the remaining cases count as timed out and are not run, so that
-            an infinite loop costs seconds and not minutes.
+            After so many cases in a row that timed out, the remaining cases count as timed out and are not run, so
+            that an infinite loop costs seconds and not minutes.
 
     Raises:
         ValueError: if a limit is not positive.
@@ -164,8 +165,8 @@ class CaseOutcome(StrEnum):
     """
     What happened when a program ran on one case.
 
-    Everything but `HOST_FAILED` is the doing of the program. `HOST_FAILED` means that nobody can say: the sandbox could
-    not run a harmless program either, so the case is neither for nor against the solution.
+    Everything but `HOST_FAILED` is the doing of the program. `HOST_FAILED` means that nobody can say: the sandbox
+    could not run a harmless program either, so the case is neither for nor against the solution.
     """
 
     PASSED = "passed"
@@ -184,8 +185,8 @@ class CaseResult:
         outcome (`CaseOutcome`):
             What happened. A case without an expected value is `PASSED` if the program ran to its end.
         output (`str`, *optional*):
-            JSON text of the returned value ([`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`]), or what the program wrote to
-            stdout. `None` unless the program ran to its end.
+            JSON text of the returned value ([`pvg_hf.experimental.programs.sandbox.inside.values.encode_value`]), or
+            what the program wrote to stdout. `None` unless the program ran to its end.
         detail (`str`): What went wrong, in one line; empty if nothing did.
         seconds (`float`): Wall time of the case. For the first case of a call it includes loading the program.
     """

@@ -120,8 +120,8 @@ class Sandbox:
             cases (`Sequence[Case]`): What it is run on, one after the other.
             repeat (`int`, defaults to 0):
                 Number of the repetition. Each repetition is run and not taken from the cache of another, and has seeds
-                for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of the
-                others: outputs that differ between repetitions show that a program is not deterministic.
+                for Python's `random` and for its hashes, on which the order of sets depends, that differ from those of
+                the others: outputs that differ between repetitions show that a program is not deterministic.
 
         Returns:
             `list[CaseResult]`: one for each case, in their order.
@@ -239,8 +239,8 @@ def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = T
 
     Args:
         backend (`str`, defaults to `"auto"`):
-            How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
-            `none` has to be named, as it isolates nothing.
+            How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names
+            it. `none` has to be named, as it isolates nothing.
         num_workers (`int`, defaults to 1): Programs that run at the same time.
         cache (`bool`, defaults to `True`): Whether results are kept in memory, by program, cases, limits and backend.
 

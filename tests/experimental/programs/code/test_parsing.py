@@ -32,7 +32,10 @@ OTHER = "def g(x):\n    return x"
         (f"import math\n{PROGRAM}", f"import math\n{PROGRAM}"),
         ("f = lambda x: x + 1", "f = lambda x: x + 1"),
         (
-            f"try:\n    import numpy\n    {OTHER.splitlines()[0]} return x\n    f = g\nexcept ImportError:\n    f = None",
+            (
+                f"try:\n    import numpy\n    {OTHER.splitlines()[0]} return x\n    f = g\nexcept ImportError:\n    f"
+                " = None"
+            ),
             "same",
         ),
     ],

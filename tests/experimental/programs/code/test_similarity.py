@@ -58,7 +58,10 @@ def test_built_in_names_are_the_same_in_every_version():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
 def test_the_similarity_does_not_depend_on_the_hash_seed(hash_seed):
     other = "def h(values):\n    return sum(v for v in values if v % 2 == 0) + 1"
-    code = f"from pvg_hf.experimental.programs.code import program_similarity; print(program_similarity({PROGRAM!r}, [{other!r}]).hex())"
+    code = (
+        f"from pvg_hf.experimental.programs.code import program_similarity; print(program_similarity({PROGRAM!r},"
+        f" [{other!r}]).hex())"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert float.fromhex(run.stdout) == program_similarity(PROGRAM, [other])

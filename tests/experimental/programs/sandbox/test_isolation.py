@@ -9,7 +9,8 @@ import pytest
 from pvg_hf.experimental.programs.sandbox import CallCase, CaseOutcome, Limits, StdinCase, open_sandbox
 from pvg_hf.experimental.programs.sandbox.backends import make_backends
 
-# `container` needs docker or podman with its image: PVG_SANDBOXES=container pytest tests/experimental/programs/sandbox/test_isolation.py
+# `container` needs docker or podman with its image: PVG_SANDBOXES=container pytest
+# tests/experimental/programs/sandbox/test_isolation.py
 ISOLATING = os.environ.get("PVG_SANDBOXES", "bubblewrap").split()
 READS_THE_IMAGE = "open('/etc/passwd').read()"
 
@@ -61,7 +62,9 @@ ATTEMPTS = {
     "mounts": "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
     "shares memory by name": "call('shmget', 1234, 4096, 0o1777)",
     "keeps memory that no limit counts": "os.memfd_create('memory')",
-    "watches a folder of the user": "call('inotify_add_watch', call('inotify_init'), os.path.dirname(path).encode(), 0xfff)",
+    "watches a folder of the user": (
+        "call('inotify_add_watch', call('inotify_init'), os.path.dirname(path).encode(), 0xfff)"
+    ),
     "changes its root": "os.chroot('/tmp')",
     "raises its own rights": "os.setuid(1000) or os.setgroups([0])",
 }
@@ -119,7 +122,9 @@ USES = {
     "standard library": "import re, json, heapq, decimal, fractions, itertools, sqlite3, statistics\nprint(3)",
     "threads": "import threading\nt = threading.Thread(target=print, args=(3,))\nt.start()",
     "asyncio": "import asyncio\nasync def main():\n    print(3)\nasyncio.run(main())",
-    "recursion": "import sys\nsys.setrecursionlimit(5000)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(3 if f(3000) else 0)",
+    "recursion": (
+        "import sys\nsys.setrecursionlimit(5000)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(3 if f(3000) else 0)"
+    ),
     "executor": "from concurrent.futures import ThreadPoolExecutor as E\nprint(list(E(2).map(int, '3'))[0])",
     "time": "import time, datetime\ntime.sleep(0.01)\nprint(3 if datetime.datetime.now().year > 2000 else 0)",
 }

@@ -98,7 +98,10 @@ def test_outputs_are_json_texts(sandbox):
 
 
 def test_methods_of_a_class_are_called_on_a_new_object(sandbox):
-    program = "class Solution:\n    def __init__(self):\n        self.n = 1\n    def add(self, x):\n        self.n += x\n        return self.n"
+    program = (
+        "class Solution:\n    def __init__(self):\n        self.n = 1\n    def add(self, x):\n        self.n += x\n   "
+        "     return self.n"
+    )
     assert outcomes(sandbox.run(program, [CallCase("Solution.add", (2,), 3)] * 2)) == [PASSED, PASSED]
 
 

@@ -1,7 +1,8 @@
 """
 First lines of a worker's Python, passed to it by `-c`.
 
-They read the sources of the package's modules that run inside from stdin, so that no file of it need be readable there.
+They read the sources of the package's modules that run inside from stdin, so that no file of it need be readable
+there.
 """
 
 import importlib.util

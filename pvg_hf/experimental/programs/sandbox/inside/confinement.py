@@ -1,4 +1,6 @@
-"""Confines the process of a program before it runs: limits, and a filter of system calls by the C library libseccomp."""
+"""
+Confines the process of a program before it runs: limits, and a filter of system calls by the C library libseccomp.
+"""
 
 import ctypes
 import errno
@@ -55,8 +57,8 @@ class _Comparison(ctypes.Structure):
 
 class SyscallFilter:
     """
-    A filter that refuses what could reach beyond a process: sockets, other programs, signals, other processes' memory, attributes
-    of files, shared memory and memory that no limit counts, mounts, namespaces and settings of the system.
+    A filter that refuses what could reach beyond a process: sockets, other programs, signals, other processes' memory,
+    attributes of files, shared memory and memory that no limit counts, mounts, namespaces and settings of the system.
 
     Args:
         may_start_processes: Whether the program may start processes. Threads are allowed in any case.
@@ -68,8 +70,8 @@ class SyscallFilter:
             self._library = ctypes.CDLL(_LIBRARY)
         except OSError as err:
             raise OSError(
-                f"{err}. The sandbox filters system calls by this library: install libseccomp (Debian: `apt-get install "
-                "libseccomp2`; Fedora: `dnf install libseccomp`)"
+                f"{err}. The sandbox filters system calls by this library: install libseccomp (Debian: `apt-get"
+                " install libseccomp2`; Fedora: `dnf install libseccomp`)"
             ) from None
         self._library.seccomp_init.restype = ctypes.c_void_p
         self._filter = ctypes.c_void_p(self._library.seccomp_init(ctypes.c_uint32(_ALLOW)))

@@ -1,8 +1,9 @@
 """
 Runs a program in its own process.
 
-Nothing here is trusted by the relay: a program shares this process and may do to it what it likes. All it can gain is to claim
-that it returned some value, and a claimed value counts only if it is the expected one, which is not in this process.
+Nothing here is trusted by the relay: a program shares this process and may do to it what it likes. All it can gain is
+to claim that it returned some value, and a claimed value counts only if it is the expected one, which is not in this
+process.
 """
 
 import atexit

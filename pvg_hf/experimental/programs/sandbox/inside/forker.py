@@ -28,8 +28,8 @@ def serve_forks(channel: socket.socket, filters: Filters) -> None:
     """
     Fork a process for each request, until the channel is closed.
 
-    This process never reads a program, an input or an output, and neither did the one that it was forked from: the memory
-    that a program inherits holds nothing of other programs.
+    This process never reads a program, an input or an output, and neither did the one that it was forked from: the
+    memory that a program inherits holds nothing of other programs.
 
     Args:
         channel: Connection to the relay. `FORK` comes with the descriptors of the program's socket and its stdout. The

@@ -1,4 +1,6 @@
-"""The process that talks to the parent: it takes programs and cases, watches time and output, and reports what happened."""
+"""
+The process that talks to the parent: it takes programs and cases, watches time and output, and reports what happened.
+"""
 
 import json
 import os
@@ -26,8 +28,8 @@ def serve(*, is_filtered: bool) -> None:
     """
     Answer the parent's jobs until it closes stdin or ends.
 
-    A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are forked
-    from have started: no program can know it.
+    A job has a nonce, which its answer repeats. It is read by this process only, after the processes that programs are
+    forked from have started: no program can know it.
 
     Args:
         is_filtered: Whether the system calls of programs are filtered.

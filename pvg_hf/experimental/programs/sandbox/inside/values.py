@@ -13,9 +13,9 @@ def encode_value(value: Any) -> Any:
     """
     Return a value as what `json.dumps` can write.
 
-    JSON values stay as they are. A tuple becomes `{"__tuple__": [...]}`; sets, mappings with keys that are not texts, bytes
-    and complex numbers have marks of the same kind. An object of a subclass is written as its base class would be, without
-    asking any of its own methods.
+    JSON values stay as they are. A tuple becomes `{"__tuple__": [...]}`; sets, mappings with keys that are not texts,
+    bytes and complex numbers have marks of the same kind. An object of a subclass is written as its base class would
+    be, without asking any of its own methods.
 
     Raises `TypeError` if the value, or one in it, is of another type, such as a generator.
     Raises `RecursionError` if it is nested too deeply or contains itself.
