@@ -37,6 +37,12 @@ WRONG: dict[str, list[list[str]]] = {
     "choose": [["no-such-verifier", "no-such-file.jsonl"]],
     "calibrate": [["no-such-verifier", "no-such-file.jsonl"]],
     "train": [["verifier", "pairs.jsonl", "--output", "o"], ["prover", "gsm8k", "--model", "m", "--output", "o"]],
+    "answer": [
+        ["no-such-run", "How many?"],
+        ["runs/no-such-run", "How many?"],
+        ["no-such-run", "How many?", "--choose", "no-such-rule"],
+    ],
+    "label": [["proofs.jsonl", "--verifier", "v", "--output", "o", "-m", "2"]],
     "export": [["no-such-run", "--output", "o"]],
     "push": [["no-such-run"]],
     "pull": [["ana/run", "no-such-round"], ["no-such-run"]],
@@ -46,12 +52,6 @@ WRONG: dict[str, list[list[str]]] = {
 }
 
 WRONG_OF_SCRIPTS: dict[str, list[list[str]]] = {
-    "answer.py": [
-        ["no-such-run", "How many?"],
-        ["runs/no-such-run", "How many?"],
-        ["no-such-run", "How many?", "--choose", "no-such-rule"],
-    ],
-    "auto_label.py": [["proofs.jsonl", "--verifier", "v", "--output", "o", "-m", "2"]],
     "run_rounds.py": OF_RECIPES,
 }
 

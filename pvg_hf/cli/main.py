@@ -22,11 +22,13 @@ COMMANDS = {
         "compare": ("looking", "compare two rounds of one or two runs"),
         "evaluate": ("judging", "evaluate finished rounds further (experimental)"),
         "attack": ("judging", "train attackers against a frozen verifier (experimental)"),
+        "answer": ("answering", "answer a problem with a game's players (experimental)"),
     },
     "Verifiers": {
         "score": ("verifying", "score solutions"),
         "choose": ("verifying", "choose among several answers to each problem"),
         "calibrate": ("verifying", "fit probabilities and a threshold to labelled solutions"),
+        "label": ("labelling", "label proofs by a verifier's analyses"),
         "train": ("training", "train a verifier on pairs, or a prover on problems"),
         "export": ("sharing", "write a player as full weights, for a server"),
     },

@@ -14,11 +14,6 @@ def pvg_command(*words: str | Path, launcher: str = "python") -> str:
     return f"{start} {shlex.join(map(str, words))}"
 
 
-def script_command(script: str, *words: str | Path) -> str:
-    """Return the command that runs `scripts/SCRIPT.py`, which no command of `pvg` replaces, with arguments."""
-    return f"python {shlex.join([f'scripts/{script}.py', *map(str, words)])}"
-
-
 def play_command(run: Path, *words: str, launcher: str = "python") -> str:
     """
     Return the command that plays or resumes the run in a folder, by the recipe in it, with further arguments `words`.

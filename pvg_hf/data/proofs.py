@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datasets import Dataset, Features, Value
 
 from pvg_hf.analyses.form import is_reference_score
-from pvg_hf.core.commands import script_command
+from pvg_hf.core.commands import pvg_command
 from pvg_hf.data.imports import read_rows, text_of
 
 PROOF_COLUMNS = ("problem", "proof", "score")
@@ -108,7 +108,7 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
         raise ValueError(
             f"None of the {len(scores)} proofs has a score, so that there is nothing to learn from. Let people score"
             " some, or label them by"
-            f" `{script_command('auto_label', 'PROOFS', '--verifier', 'VERIFIER', '--output', 'LABELS')}`."
+            f" `{pvg_command('label', 'PROOFS', '--verifier', 'VERIFIER', '--output', 'LABELS')}`."
         )
 
 

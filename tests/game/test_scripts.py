@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 
@@ -58,14 +57,10 @@ def test_evaluations_are_listed_without_a_run(capsys):
 
 
 @pytest.mark.parametrize(("threshold", "status"), [("0", 0), ("1", 1)], ids=["given", "withheld"])
-def test_the_status_says_whether_there_is_an_answer(threshold, status, reference, repository, monkeypatch, capsys):
-    script = str(repository / "scripts" / "answer.py")
+def test_the_status_says_whether_there_is_an_answer(threshold, status, reference, capsys):
     problem = load_pool([reference.pool(0) / "test-helpful.parquet"], ["problem"])["problem"][0]
     options = ["--abstain-below", threshold, "--device", "cpu"]
-    monkeypatch.setattr(sys, "argv", [script, str(reference.root), problem, *options])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == status
+    assert main(["answer", str(reference.root), problem, *options]) == status
     assert capsys.readouterr().out.splitlines()[-1].startswith("No answer: ") == bool(status)
 
 

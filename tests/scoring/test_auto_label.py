@@ -3,10 +3,7 @@
 import csv
 import filecmp
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 from datasets import Dataset
@@ -14,6 +11,7 @@ from datasets import Dataset
 from pvg_hf import load_task
 from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.cli.main import main
 from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import digest_of, label_proofs, read_labels
@@ -203,24 +201,17 @@ def test_a_verifier_is_identified_by_its_contents(verifier_folder, tmp_path):
         assert digest_of(copy) != before
 
 
-def run_script(repository, *arguments) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(repository / "scripts" / "auto_label.py"), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-
-
 @pytest.mark.game
-def test_the_script_labels_proofs(repository, verifier_folder, tmp_path):
+def test_the_command_labels_proofs(verifier_folder, tmp_path, capsys, caplog):
     """An untrained verifier labels nothing: all proofs are left to a person."""
     task = load_task("proofs", num_train=1, num_test=3)
     rows = [{"problem": row["problem"], "text": row["proof"]} for row in task.rated_proofs("test")]
     (tmp_path / "proofs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = [tmp_path / "proofs.jsonl", "--verifier", verifier_folder, "--output", tmp_path / "labels"]
     arguments += ["--column", "proof=text", "--device", "cpu", "-n", 2, "-m", 1, "-k", 1]
-    done = run_script(repository, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert "0 auto, 3 undecided" in done.stderr + done.stdout
+    assert main(["label", *map(str, arguments)]) == 0
+    assert "0 auto, 3 undecided" in caplog.text
+    assert capsys.readouterr().out == f"{tmp_path / 'labels'}\n"
     assert list(review(tmp_path / "labels").values()) == ["", "", ""]
-    refused = run_script(repository, *arguments[:-1], 3)
-    assert refused.returncode == 2
-    assert "`num_agreements` (k) is 3, more than the 2 analyses" in refused.stderr
+    assert main(["label", *map(str, arguments[:-1]), "3"]) == 2
+    assert "`num_agreements` (k) is 3, more than the 2 analyses" in capsys.readouterr().err

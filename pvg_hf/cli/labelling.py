@@ -1,24 +1,25 @@
-"""
-Label proofs by many analyses and checks of these analyses (DeepSeekMath-V2), and list undecided proofs for human
-review.
+"""`pvg label`: label proofs by many analyses and checks of these analyses."""
 
-    python scripts/auto_label.py proofs.jsonl --verifier verifier --output labels
-    python scripts/auto_label.py proofs.jsonl --verifier verifier --meta-verifier meta -n 16 -m 5 -k 4 --output labels
-
-`labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all analyses and checks, and `labels/review.csv` the
-undecided proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A stopped command resumes where
-it was.
-"""
-
-import argparse
-import sys
+from collections.abc import Sequence
 
 from pvg_hf.analyses.scaled import ScaledVerification
-from pvg_hf.run.console import quiet_libraries, set_up_logging
+from pvg_hf.game.cli import run_command
+from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def label(words: Sequence[str]) -> int:
+    """
+    Label proofs by many analyses and checks of these analyses (DeepSeekMath-V2), and list undecided proofs for human
+    review.
+
+        pvg label proofs.jsonl --verifier verifier --output labels
+        pvg label proofs.jsonl --verifier verifier --meta-verifier meta -n 16 -m 5 -k 4 --output labels
+
+    `labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all analyses and checks, and `labels/review.csv` the
+    undecided proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A stopped command resumes
+    where it was.
+    """
+    parser = ScriptParser(label.__doc__, "pvg label")
     parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
     parser.add_argument("--verifier", required=True, help="folder of a score verifier, or one on the Hub")
     parser.add_argument("--meta-verifier", help="verifier that checks the analyses (default: --verifier)")
@@ -36,11 +37,12 @@ def main() -> int:
     parser.add_argument("--split", help="split of a folder or a dataset on the Hub")
     parser.add_argument("--seed", type=int, default=0, help="seed of the analyses (default: %(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
 
     set_up_logging()
     options = {"device": arguments.device, "seed": arguments.seed}
-    try:
+
+    def work() -> str:
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         from pvg_hf.data.proofs import load_proofs, read_column_names  # late: loading `datasets` takes a second
 
@@ -63,11 +65,6 @@ def main() -> int:
         made_by = {**bytes_of, "seed": arguments.seed}
         functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}
         label_proofs(proofs, rule=rule, folder=arguments.output, made_by=made_by, **functions)
-    except (ValueError, OSError) as err:
-        print(f"error: {err}", file=sys.stderr)
-        return 2
-    return 0
+        return arguments.output
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return run_command(work)

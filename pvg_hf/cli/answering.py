@@ -1,34 +1,34 @@
-"""
-Answer a problem with a game's players.
+"""`pvg answer` (experimental): answer a problem with a game's players."""
 
-The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is
-correct is estimated on the run's held-out problems:
-
-    python scripts/answer.py runs/quickstart "Ana has 6 pens.
-Ben has 4 more than Ana.
-Cleo has half as many as Ben.
-How many pens does Cleo have?"
-
-The exit status is 0 with an answer, 1 if it is withheld or no solution has one, and 2 after an error.
-"""
-
-import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pvg_hf.config import load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.hub.locate import find_local_run, locate_run
-from pvg_hf.run.console import print_result, quiet_libraries, set_up_logging
+from pvg_hf.run.console import ScriptParser, print_result, quiet_libraries, set_up_logging
 
 ABSTAIN_BELOW = 0.5
 WITHHELD = 1  # exit status
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="folder of a run, or a published one (`org/run`)")
+def answer(words: Sequence[str]) -> int:
+    """
+    Answer a problem with a game's players.
+
+    The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is
+    correct is estimated on the run's held-out problems:
+
+        pvg answer quickstart "Ana has 6 pens.
+    Ben has 4 more than Ana.
+    How many pens does Ben have?"
+
+    The exit status is 0 with an answer, 1 if it is withheld or no solution has one, and 2 after an error.
+    """
+    parser = ScriptParser(answer.__doc__, "pvg answer")
+    parser.add_argument("run", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")
     parser.add_argument("problem", help="text of the problem, or `-` for standard input")
     parser.add_argument(
         "-n",
@@ -61,7 +61,7 @@ def main() -> int:
         help="allow the code that the recipe of a pulled run names to run (docs/reference/security.md)",
     )
     parser.add_argument("--all", action="store_true", help="show every solution with its score")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
 
     set_up_logging()
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
@@ -76,7 +76,7 @@ def main() -> int:
         if arguments.trust:
             recipe = run / "recipe.yaml"
             for line in trust_recipe(recipe, load_recipe(recipe)):
-                print(f"Trusted from now on: {line}", file=sys.stderr)
+                sys.stderr.write(f"Trusted from now on: {line}\n")
         answerer = Answerer.from_run(run, round_index=arguments.round_index, device=arguments.device)
         reply = answerer(
             problem.strip(),
@@ -86,14 +86,14 @@ def main() -> int:
             seed=arguments.seed,
         )
     except (ValueError, HubError) as err:
-        print(f"error: {err}", file=sys.stderr)
+        sys.stderr.write(f"error: {err}\n")
         return 2
     if arguments.abstain_below is None and reply.probability is None and reply.best is not None:
         reply = replace(reply, abstains=False)
     for candidate in reply.candidates if arguments.all else reply.candidates[:1]:
         print_result(f"{candidate.solution}\n(score {candidate.score:.2f})\n")
     if reply.why_unknown is not None:
-        print(f"warning: {reply.why_unknown}", file=sys.stderr)
+        sys.stderr.write(f"warning: {reply.why_unknown}\n")
     print_result(_sum_up(reply, threshold))
     return WITHHELD if reply.answer is None else 0
 
@@ -108,7 +108,3 @@ def _sum_up(reply, threshold: float) -> str:
         return f"No answer: {known}." if reply.abstains else f"{reply.answer} ({known})"
     likely = f"probability {reply.probability:.2f} of being correct; {how}"
     return f"No answer: {likely}; below {threshold}." if reply.abstains else f"{reply.answer} ({likely})"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
