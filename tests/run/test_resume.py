@@ -21,7 +21,7 @@ from pvg_hf.game.publish import is_report_due
 from pvg_hf.game.training import newest_checkpoint
 from pvg_hf.models.hardware import join_processes
 from pvg_hf.report.page import _origin
-from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.layout import PHASE_RECORD, RunFolder
 from pvg_hf.run.phase_record import read_record
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import (
@@ -469,3 +469,17 @@ def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_lat
     check_same_so_far(folder, reference)
     continued = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
     assert continued == [f"checkpoint-{earlier}" for earlier in (2, 4) if earlier < step][-1:]
+
+
+def test_a_run_without_its_events_keeps_the_alerts_and_times_of_its_phases(reference, tmp_path):
+    """As a run has none that was pulled: its report still warns of what happened before."""
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    place = folder.prover(0)
+    record = read_record(place)
+    record.alerts = [{"time": 1.0, "kind": "sneaky_collapse", "message": "Every sneaky solution is correct."}]
+    write_json(place / PHASE_RECORD, asdict(record))
+    folder.events.unlink()
+    write_derived(load_recipe(folder.recipe), folder)
+    found = load_run(folder.root)
+    assert [alert["message"] for alert in found.alerts] == ["Every sneaky solution is correct."]
+    assert found.phase_seconds()[0, "prover"] == record.seconds > 0
