@@ -4,11 +4,13 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import HfApi
 
 from pvg_hf.app.index import pool_files
+from pvg_hf.config.sections import HubConfig
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import HubError
@@ -178,17 +180,18 @@ class SpaceCallback(GameCallback):
 
     def on_phase_end(self, context: PhaseContext) -> None:
         if context.phase.name == "evaluate":
-            run_on_main_process(context.processes, lambda: self._push(context))
+            run_on_main_process(
+                context.processes, partial(self._push, context.folder, context.recipe.hub, context.alert)
+            )
 
-    def _push(self, context: PhaseContext) -> None:
-        folder = context.folder
+    def _push(self, folder: RunFolder, hub: HubConfig, alert: Callable[[str, str], None]) -> None:
         published = folder.find_events("published")
         if not published:
             return  # publishing failed, and its own alert has been raised
         space = f"{published[-1]['run']}-app"
         try:
-            url = push_space(folder.root, space, is_private=context.recipe.hub.private)
+            url = push_space(folder.root, space, is_private=hub.private)
         except (HubError, ValueError, OSError) as err:
-            context.alert("hub", f"The Space {space} could not be updated: {err}")
+            alert("hub", f"The Space {space} could not be updated: {err}")
             return
         logger.info("Space: %s", url)

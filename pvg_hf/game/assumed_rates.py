@@ -1,12 +1,14 @@
 """Rates of wrong labels that a phase's corrections assume: stated in the recipe, or estimated."""
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from transformers import TrainerCallback
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.noise_section import NoiseConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
 from pvg_hf.data.mixture import weights_for
@@ -95,16 +97,13 @@ def _estimate_rates(recipe: Recipe, round_index: int, folder: RunFolder) -> Nois
         ) from err
 
 
-def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
-    """
-    Record the audit of the phase's reward correction as an event, and return a short text for the phase's log line.
-    """
-    recipe = context.recipe
-    if recipe.prover.reward_correction == "none":
+def report_prover_correction(config: ProverConfig, assumed: AssumedRates, event: Callable[..., None]) -> str:
+    """Record the audit of the reward correction as an event, and return a short text for the phase's log line."""
+    if config.reward_correction == "none":
         return ""
-    audit, (rho0, rho1) = audit_prover(recipe.prover, assumed.rates), assumed.rates
+    audit, (rho0, rho1) = audit_prover(config, assumed.rates), assumed.rates
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
-    context.event("reward_correction", reward=recipe.prover.reward, **figures)
+    event("reward_correction", reward=config.reward, **figures)
     verdict = "a mere rescaling" if audit.verdict == "rescaling" else audit.verdict
-    logger.info("%s: the reward's correction is %s. %s", context.phase, verdict, audit.reason)
+    logger.info("The reward's correction is %s. %s", verdict, audit.reason)
     return f"{assumed.line}reward correction: {verdict}; "

@@ -122,6 +122,10 @@ class PlayerLoader:
             return VllmSampler(model, tokenizer, engine=engine, **self.sampler_settings)
         return open_sampler(model, tokenizer, **choices, **self.sampler_settings)
 
+    def trainer_run(self, output: Path, seed: int) -> TrainerRun:
+        """Settings for running a trainer with checkpoints in `output`."""
+        return TrainerRun(output, self.hardware, seed, show_progress=shows_progress(self.recipe))
+
     @property
     def sampler_settings(self) -> dict[str, Any]:
         """Settings of the recipe for any [`~pvg_hf.sampling.Sampler`]."""

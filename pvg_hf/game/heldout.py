@@ -1,5 +1,6 @@
 """Evaluates a new verifier on its held-out problems, chooses its threshold, and refuses a degenerate verifier."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import replacing
@@ -43,27 +45,25 @@ class Heldout:
     pairs: Dataset  # of the mixture; the chosen solution is truly correct and the rejected one is not
 
 
-def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
+def read_heldout(files: Sequence[Path], pairs: Dataset, config: DataConfig, problems: GameProblems) -> Heldout:
     """
-    Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
+    Collect the solutions in `files` to held-out problems, and the references if `correct_source` uses them.
 
     Raises `ValueError` if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
     """
     clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
-    rows = load_pool(
-        context.folder.training_pools(context.round_index), POOL_COLUMNS, parts=("verifier_heldout",)
-    ).to_pandas()
+    rows = load_pool(files, POOL_COLUMNS, parts=("verifier_heldout",)).to_pandas()
     rows["environment"] = [environment_name(*writer) for writer in zip(rows["round_index"], rows["role"])]
     rows = rows.drop(columns=["round_index", "role"])
-    if context.recipe.data.correct_source != "prover":
-        rows = pd.concat([rows, _references(context.problems)], ignore_index=True)
+    if config.correct_source != "prover":
+        rows = pd.concat([rows, _references(problems)], ignore_index=True)
     correct = rows.loc[~has_failed(rows), "correct"]
     if correct.all() or not correct.any() or not len(clean):
         raise ValueError(
-            f"The verifier of round {context.round_index} cannot be evaluated on D_V's held-out part: of {len(rows)}"
-            f" solutions {len(correct)} did not fail, {correct.sum()} of these are correct, and {len(clean)} of"
-            f" {len(pairs)} pairs are truly in the order of their labels. Use more problems, raise"
-            " `split.heldout_share`, or take the correct sides from the references (`data.correct_source: dataset`)."
+            f"The verifier cannot be evaluated on D_V's held-out part: of {len(rows)} solutions {len(correct)} did not"
+            f" fail, {correct.sum()} of these are correct, and {len(clean)} of {len(pairs)} pairs are truly in the"
+            " order of their labels. Use more problems, raise `split.heldout_share`, or take the correct sides from"
+            " the references (`data.correct_source: dataset`)."
         )
     return Heldout(rows, clean)
 
@@ -96,7 +96,8 @@ def score_heldout(
         chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = scored_rows(rows)
-    known, labels = _deciding_labels(context, verifier, answered)
+    source = LabelSource.for_decisions(context, verifier, is_noisy=context.recipe.noise.is_for_verifier)
+    known, labels = _deciding_labels(source, answered, context.problems)
     is_observed = context.recipe.stopping.labels == "observed"
     decisive = pair_accuracy(known.assign(correct=labels)) if is_observed else accuracy
     _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, decisive)
@@ -122,16 +123,14 @@ def score_heldout(
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
 
 
-def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """
-    Return the solutions with a label by which the recipe decides (`stopping.labels`), and these labels as booleans.
-    """
-    noise = context.recipe.noise
-    source = LabelSource.for_decisions(context, verifier, is_noisy=noise.is_for_verifier)
+def _deciding_labels(
+    source: LabelSource | None, rows: pd.DataFrame, problems: GameProblems
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return the solutions that have a label of `source` (by default, the clean one), and these labels as booleans."""
     if source is None:
         return rows, rows["correct"].to_numpy()
-    problems = {problem["problem_id"]: problem for problem in context.problems.parts["verifier_heldout"]}
-    asked = [{**problems[row["problem_id"]], **row} for row in rows.to_dict("records")]
+    by_id = {problem["problem_id"]: problem for problem in problems.parts["verifier_heldout"]}
+    asked = [{**by_id[row["problem_id"]], **row} for row in rows.to_dict("records")]
     labels = pd.Series(source.observed(asked, 0), index=rows.index, dtype="Int8")
     source.close()
     labels[rows["environment"] == REFERENCE] = 1  # references have no noise

@@ -55,7 +55,16 @@ class HonestSide:
         if context.recipe.data.correct_source == "dataset":
             written, labels = [(problem["reference"], False) for problem in problems], None
         else:
-            written = _base_solutions(context, problems)
+            seed = context.seed("honest")
+            drawn = sample_everywhere(
+                context,
+                context.players.base_sampler(),
+                problems,
+                Role.HELPFUL,
+                make_rng=lambda problem_id, number: derive_rng(seed, problem_id),
+                num_samples=1,
+            )
+            written = [(sample.text, sample.is_truncated) for (sample,) in drawn]
             is_noisy = context.recipe.noise.is_for_prover
             labels = LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
         rows = [_graded_row(task, problem, *solution) for problem, solution in zip(problems, written, strict=True)]
@@ -95,20 +104,6 @@ def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bo
     outcome = outcome_of(grade, is_truncated)
     solution = task.solution_in(text)
     return {**problem, "solution": solution, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
-
-
-def _base_solutions(context: PhaseContext, problems: list[dict[str, Any]]) -> list[tuple[str, bool]]:
-    """Texts of helpful solutions by the base prover, and whether each was cut."""
-    seed = context.seed("honest")
-    written = sample_everywhere(
-        context,
-        context.players.base_sampler(),
-        problems,
-        Role.HELPFUL,
-        make_rng=lambda problem_id, number: derive_rng(seed, problem_id),
-        num_samples=1,
-    )
-    return [(sample.text, sample.is_truncated) for (sample,) in written]
 
 
 def sample_honest_solutions(context: PhaseContext, part: str, sampler: Sampler) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from pvg_hf.config.noise_section import BudgetConfig
+from pvg_hf.config.noise_section import BudgetConfig, NoiseConfig
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import Journal, write_json
@@ -97,25 +97,24 @@ def _earlier_costs(folder: RunFolder, phase: PhaseKey) -> dict[tuple[int, int], 
     return costs
 
 
-def summarize_calls(context: PhaseContext, output: Path) -> None:
-    """Write `checks.json` and record metrics from a phase's checker events, if there are any."""
+def summarize_calls(noise: NoiseConfig, phase: PhaseKey, output: Path) -> dict[str, Any]:
+    """Write `checks.json` from a phase's checker events, and return metrics on them; empty if there are none."""
     # A phase with separate sub-phases has one log per sub-phase.
     logs = sorted([output / EVENTS, *output.glob(f"[!.]*/{EVENTS}")])
     logs = [log for log in logs if log.exists()]
-    if not logs or not context.processes.is_main_process:
-        return
+    if not logs:
+        return {}
     counts = count_calls(event for log in logs for event in read_events(log))
-    checker = context.recipe.noise.checker
-    assert checker is not None  # it has made the calls
-    routes = make_routes(checker)
+    assert noise.checker is not None  # it has made the calls
+    routes = make_routes(noise.checker)
     rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
     channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
     write_json(
         output / CALL_SUMMARY,
         {
-            "phase": context.phase.name,
-            "round": context.phase.place[0],
+            "phase": phase.name,
+            "round": phase.place[0],
             "calls": counts.num_calls,
             "codes": counts.codes,
             "flagged": counts.num_flagged,
@@ -128,7 +127,7 @@ def summarize_calls(context: PhaseContext, output: Path) -> None:
             "channels": channels,
         },
     )
-    context.record(dict(_metrics(counts, rates, escalations)))
+    return dict(_metrics(counts, rates, escalations))
 
 
 def _metrics(counts: CallCounts, rates: list[NoiseRate], escalations: dict[str, Figure]) -> Iterator[tuple[str, Any]]:

@@ -33,6 +33,7 @@ from pvg_hf.run.layout import BATCHES
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.sampling.sampler import cut_at_stop, make_rows
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+from pvg_hf.tasks import Task
 
 Row = dict[str, Any]
 Scorer = VerifierScorer | GenerativeVerifier
@@ -66,10 +67,10 @@ def write_solutions(
     samples and scores only the others. The number of solutions by outcome is returned.
     """
     rows = iterate_labelled(context.stop, _sampled_rows(context, path, jobs, sampler, scorer), labels)
-    return write_and_count(context, path, rows)
+    return write_and_count(path, rows, context.problems.task, is_main=context.processes.is_main_process)
 
 
-def write_and_count(context: PhaseContext, path: Path, batches: Iterable[list[Row]]) -> Counter[str]:
+def write_and_count(path: Path, batches: Iterable[list[Row]], task: Task, *, is_main: bool) -> Counter[str]:
     """Have the main process write batches of rows to a Parquet file, and return the number of solutions by outcome."""
     counts: Counter[str] = Counter()
 
@@ -78,8 +79,8 @@ def write_and_count(context: PhaseContext, path: Path, batches: Iterable[list[Ro
             counts.update(row["outcome"] for row in batch)
             yield batch
 
-    if context.processes.is_main_process:
-        write_pool(path, counted(), solution_features(context.problems.task))
+    if is_main:
+        write_pool(path, counted(), solution_features(task))
     else:
         deque(counted(), maxlen=0)
     return counts

@@ -1,16 +1,16 @@
 """Monitors of a prover's training: the stop rule, the watchdogs, and the step at which parity is reached."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from accelerate import PartialState
 from transformers import TrainerCallback
 
-from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.config import Recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.prover_figures import last_early_step
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.watchdogs import FalsePositiveWatch, Watchdogs
 from pvg_hf.rewards import load_reward
@@ -34,9 +34,9 @@ class Monitors(TrainerCallback):
     same as without an interruption.
 
     Args:
-        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With `stopping.labels:
-        observed`,
-            these also decide.
+        recipe: Settings with the prover of this training, which may train one role of several.
+        has_noisy_labels: Whether the reward uses observed labels instead of the grades. With
+            `stopping.labels: observed`, these also decide.
         can_recover: Whether a collapse of the sneaky role ends the training if there is a recovery from it.
 
     Attributes:
@@ -45,8 +45,8 @@ class Monitors(TrainerCallback):
 
     def __init__(
         self,
-        context: PhaseContext,
-        prover: ProverConfig,
+        recipe: Recipe,
+        alert: Callable[[str, str], None],
         args: ProverGRPOConfig,
         roles: Sequence[Role],
         honest: HonestSide,
@@ -55,14 +55,14 @@ class Monitors(TrainerCallback):
         has_noisy_labels: bool,
         can_recover: bool,
     ):
-        stopping, config = context.recipe.stopping, context.recipe.watchdogs
+        stopping, prover, config = recipe.stopping, recipe.prover, recipe.watchdogs
         if not can_recover:  # a collapse then only raises an alert
             config = replace(config, collapse_recovery="none")
         self.rule = StopRule(stopping, prover, fixed=honest.deciding)
         self.parity = ParityClock(stopping, prover, honest.clean)
         self.watchdogs = Watchdogs(
             config,
-            context.alert,
+            alert,
             num_steps=prover.num_batches,
             sneaky_groups=prover.prompts_per_step // len(roles) if Role.SNEAKY in roles else 0,
             fixed=honest.deciding,
@@ -71,12 +71,12 @@ class Monitors(TrainerCallback):
         self.false_positives = FalsePositiveWatch(
             config,
             folder,
-            context.alert,
+            alert,
             last_step=last_early_step(args.max_steps, config.false_positive_window, args.steps_per_batch),
             threshold=args.acceptance_threshold,
             has_checker=has_noisy_labels,
             pays_scores=prover.self_evaluation is not None or not load_reward(prover.reward).is_gated,
-            is_main=context.processes.is_main_process,
+            is_main=PartialState().is_main_process,
         )
         self.reason: str | None = None
         self._decides_by_observed = has_noisy_labels and stopping.labels == "observed"

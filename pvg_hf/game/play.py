@@ -189,13 +189,14 @@ def _play_phase(
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_memory_settings(round_recipe, key.name):
             # What belongs to no phase is dropped: that of checks before the game, or of a phase that failed.
-            take_use(context)
+            take_use(problems.task, context.track)
             _take_failures(problems.task)
             context, summary = _run_phase(context, output)
             record.summary = summary + _take_failures(problems.task)
             stop.is_asked()  # an error if the folder is gone, which the results would make again
-            record.task_use = take_use(context)
-            summarize_calls(context, output)
+            record.task_use = take_use(problems.task, context.track)
+            if is_main and (calls := summarize_calls(round_recipe.noise, key, output)):
+                context.record(calls)
             record.alerts = context.alerts()
         if is_main:
             write_json_lines(output / METRICS, context.metrics)
@@ -217,7 +218,7 @@ def _play_phase(
         torch.cuda.empty_cache()
 
 
-def take_use(context: PhaseContext) -> dict[str, float] | None:
+def take_use(task: Task, track: Callable[[dict[str, float]], None]) -> dict[str, float] | None:
     """
     Sum, over all processes, the counts of work that the task's helpers did since the last call; `None` if there was
     none.
@@ -225,8 +226,8 @@ def take_use(context: PhaseContext) -> dict[str, float] | None:
     The helpers are programs of the task's own, such as a sandbox ([`~pvg_hf.tasks.Task.take_use`]). The tracker gets
     the sums, too.
     """
-    total = sum((Counter(use) for use in gather_object([context.problems.task.take_use()])), Counter())
-    context.track({f"task/{name}": number for name, number in total.items()})
+    total = sum((Counter(use) for use in gather_object([task.take_use()])), Counter())
+    track({f"task/{name}": number for name, number in total.items()})
     return dict(total) or None
 
 

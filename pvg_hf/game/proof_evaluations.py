@@ -16,6 +16,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.verifier_quality import evaluation_figures, label_figures
 from pvg_hf.game.context import PhaseContext, PlayerLoader
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import EVALUATIONS, LABELS, pool_file, pool_test_file
 from pvg_hf.sampling import Sample
@@ -25,12 +26,12 @@ from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 
-def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float | None]:
-    """
-    Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`.
-    """
-    with context.stop.sharing():  # the main process does it all
-        if context.processes.is_main_process:
+def label_new_proofs(
+    players: PlayerLoader, stop: StopRequest, verifier: GenerativeVerifier, output: Path
+) -> dict[str, float | None]:
+    """Label the verifier's proofs (D_V) in `output` by scaled verification; the labels are in its folder `labels`."""
+    with stop.sharing():  # the main process does it all
+        if players.processes.is_main_process:
             rows = _training_proofs(output)
             unknown = Dataset.from_dict(
                 {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
@@ -39,9 +40,9 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
                 unknown,
                 evaluate=verifier.evaluate,
                 check=verifier.check_analyses,
-                rule=context.recipe.verifier.score_settings.rule(),
+                rule=players.recipe.verifier.score_settings.rule(),
                 folder=output / LABELS,
-                show_progress=shows_progress(context.recipe),
+                show_progress=shows_progress(players.recipe),
             )
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 

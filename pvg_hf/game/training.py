@@ -7,7 +7,7 @@ import random
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from transformers.trainer_callback import PrinterCallback
 from pvg_hf.core.files import remove
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.sources import name_base
@@ -37,7 +37,7 @@ from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import CHECKPOINTS
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
-from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
+from pvg_hf.trainers.arguments import MAX_SEED
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 logger = logging.getLogger(__name__)
@@ -84,14 +84,6 @@ def remove_training_files(output: Path, processes: PartialState) -> None:
     processes.wait_for_everyone()
 
 
-def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
-    """
-    Settings for running a trainer of this phase, with checkpoints in `output`; `seed_path` makes its seed unique.
-    """
-    seed = context.seed("trainer", *seed_path)
-    return TrainerRun(output, context.players.hardware, seed, show_progress=shows_progress(context.recipe))
-
-
 def run_trainer(
     context: PhaseContext,
     trainer: Trainer,
@@ -113,7 +105,7 @@ def run_trainer(
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
-    trainer.add_callback(TrackCallback(context, prefix, first_step))
+    trainer.add_callback(TrackCallback(context.track, prefix, first_step))
     trainer.add_callback(DigestsCallback())
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
@@ -190,12 +182,12 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def fine_tune_player(
-    context: PhaseContext,
+    players: PlayerLoader,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: Dataset,
     *,
-    seed_path: Sequence[str],
+    seed: int,
     callbacks: list[TrainerCallback] | None = None,
     max_steps: int,
     batch_size: int,
@@ -212,16 +204,16 @@ def fine_tune_player(
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
         settings = FineTuning(
             max_steps=max_steps,
-            batch_size=max(1, batch_size // context.processes.num_processes),
+            batch_size=max(1, batch_size // players.processes.num_processes),
             learning_rate=learning_rate,
             max_length=max_length,
-            seed=context.seed(*seed_path) % MAX_SEED,
+            seed=seed % MAX_SEED,
             output_dir=scratch,
-            use_cpu=context.processes.device.type == "cpu",
-            show_progress=shows_progress(context.recipe),
+            use_cpu=players.processes.device.type == "cpu",
+            show_progress=shows_progress(players.recipe),
         )
         log = fine_tune(model, tokenizer, rows, settings, callbacks)
-        num_tokens = int(max(line.get("num_tokens", 0) for line in log)) // context.processes.num_processes
+        num_tokens = int(max(line.get("num_tokens", 0) for line in log)) // players.processes.num_processes
         count_tokens(num_tokens, flops_per_token(model, is_trained=True))
         return log
 
@@ -312,13 +304,13 @@ class DigestsCallback(TrainerCallback):
 class TrackCallback(TrainerCallback):
     """Sends every step's figures to the game's tracker immediately."""
 
-    def __init__(self, context: PhaseContext, prefix: str, first_step: int):
-        self.context = context
+    def __init__(self, track: Callable[..., None], prefix: str, first_step: int):
+        self.track = track
         self.prefix = prefix
         self.first_step = first_step
 
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        self.context.track(_recorded_figures(logs or {}, self.prefix), step=self.first_step + state.global_step)
+        self.track(_recorded_figures(logs or {}, self.prefix), step=self.first_step + state.global_step)
 
 
 class PhaseProgress(ProgressCallback):

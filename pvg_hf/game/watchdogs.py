@@ -25,7 +25,6 @@ from pvg_hf.evaluation.prover_figures import (
     false_positive_rises,
     is_collapse_expected,
 )
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.run.layout import FALSE_POSITIVES, WRONG_SOLUTIONS
 
 Alert = Callable[[str, str], None]
@@ -296,14 +295,13 @@ class FalsePositiveWatch:
             )
 
 
-def summarize_false_positives(context: PhaseContext, output: Path) -> None:
-    """Write `false-positives.json` and record metrics, from the counts of a prover phase."""
+def summarize_false_positives(output: Path, round_index: int) -> dict[str, float | None]:
+    """Write `false-positives.json` from the counts of a prover phase, if it has any, and return metrics on them."""
     logs = sorted([output / WRONG_SOLUTIONS, *output.glob(f"[!.]*/{WRONG_SOLUTIONS}")])
     rises = false_positive_rises(row for log in logs if log.exists() for row in Journal(log).read())
-    if not rises or not context.processes.is_main_process:
-        return
-    write_json(output / FALSE_POSITIVES, {"round": context.round_index, "rises": [rise.to_dict() for rise in rises]})
-    context.record(dict(metric for found in rises for metric in _metrics(found)))
+    if rises:
+        write_json(output / FALSE_POSITIVES, {"round": round_index, "rises": [rise.to_dict() for rise in rises]})
+    return dict(metric for found in rises for metric in _metrics(found))
 
 
 def _metrics(found: FalsePositiveRise) -> Iterator[tuple[str, float | None]]:

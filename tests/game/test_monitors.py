@@ -5,12 +5,8 @@ from transformers import TrainerControl, TrainerState
 
 from pvg_hf import load_recipe
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.honest_solutions import HonestSide
-from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.monitors import Monitors
-from pvg_hf.run.layout import PhaseKey, RunFolder
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 
 HELPFUL = {"accuracy/helpful": 0.5, "score/helpful_correct": 1.0}
@@ -23,12 +19,10 @@ def make_monitors(tmp_path):
         task = {"name": "tests.support.recall_task:RecallTask"}
         stopping = {"rule": "parity", "labels": labels}
         recipe = load_recipe({"output_dir": str(tmp_path), "device": "cpu", "task": task, "stopping": stopping})
-        key = PhaseKey("prover", 0)
-        context = PhaseContext(recipe, RunFolder.of(recipe), key, GameProblems.load(recipe), StopRequest())
         args = ProverGRPOConfig(str(tmp_path), acceptance_threshold=0.0, use_cpu=True)
         return Monitors(
-            context,
-            recipe.prover,
+            recipe,
+            lambda kind, message: None,
             args,
             GAME_ROLES,
             HonestSide(),

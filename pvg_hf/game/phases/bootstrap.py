@@ -2,7 +2,6 @@
 The bootstrap phase: the base prover's solutions of the verifier's problems, and of test problems in the game's roles.
 """
 
-from collections import Counter
 from pathlib import Path
 
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -17,13 +16,17 @@ from pvg_hf.run.layout import pool_file, pool_test_file
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
     """Write `base.parquet`, and `test-ROLE.parquet` as the baseline of every round's prover."""
-    sampler = context.players.base_sampler()
+    sampler, config = context.players.base_sampler(), context.recipe.bootstrap
     with LabelSource.for_pool(context, output) as labels:
-        if context.recipe.bootstrap.import_from:
-            of_base = {"imported solutions": _import(context, output / pool_file(Role.BASE), labels)}
+        if config.import_from:
+            task, is_main = context.problems.task, context.processes.is_main_process
+            rows = imported_rows(config, task, context.problems.parts)
+            # Labels of the source get no noise.
+            batches = iterate_labelled(context.stop, rows, None if "label" in config.import_columns else labels)
+            counts = write_and_count(output / pool_file(Role.BASE), batches, task, is_main=is_main)
+            of_base = {"imported solutions": counts}
         else:
-            per_problem = context.recipe.bootstrap.solutions_per_problem
-            jobs = [WriteJob(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
+            jobs = [WriteJob(part, Role.BASE, BASE_ROUND, config.solutions_per_problem) for part in VERIFIER_PARTS]
             counts = write_solutions(context, output / pool_file(Role.BASE), jobs, sampler, labels=labels)
             of_base = {"solutions of the base prover": counts}
     of_roles = {}
@@ -32,13 +35,3 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
         of_roles[f"in the {role} role"] = write_solutions(context, output / pool_test_file(role), [job], sampler)
     forget_batches(output, context.processes)
     return describe_written(of_base | of_roles)
-
-
-def _import(context: PhaseContext, path: Path, labels: LabelSource) -> Counter[str]:
-    """
-    Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has
-    labels.
-    """
-    rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
-    has_labels = "label" in context.recipe.bootstrap.import_columns
-    return write_and_count(context, path, iterate_labelled(context.stop, rows, None if has_labels else labels))

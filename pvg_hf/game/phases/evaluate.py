@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
@@ -24,6 +25,7 @@ from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, own_verifier, pool_figures
 from pvg_hf.game.context import PhaseContext, PlayerLoader
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training import count_over_processes
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.console import shows_progress
@@ -72,7 +74,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
         key: output / POOL_SCORE_PARTS / f"{round_name(key[0])}-on-{round_name(key[1])}.parquet" for key in planned
     }
     todo = broadcast_object_list([[key for key in planned if not parts[key].exists()]])[0]
-    for key, rows, counts in _score_all(context, todo):
+    for key, rows, counts in _score_all(context.players, context.stop, todo, title=str(context.phase)):
         if processes.is_main_process:
             write_json(parts[key].with_suffix(".json"), counts)
             _write(rows[COLUMNS], parts[key])  # last, because it marks the part as done
@@ -121,22 +123,19 @@ def _has_weights(folder: RunFolder, verifier: int) -> bool:
 
 
 def _score_all(
-    context: PhaseContext, todo: list[tuple[int, int]]
+    players: PlayerLoader, stop: StopRequest, todo: list[tuple[int, int]], *, title: str
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, int]]]:
-    """
-    Yield each verifier and pool, its scored solutions and the scorer's counts for them. One verifier is loaded at a
-    time.
-    """
-    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
-    with tqdm(total=len(todo), desc=str(context.phase), unit="pool", disable=is_silent, leave=False) as bar:
+    """Yield each verifier and pool with the scored solutions and the scorer's counts; verifiers are loaded in turn."""
+    is_silent = not (players.processes.is_main_process and shows_progress(players.recipe))
+    with tqdm(total=len(todo), desc=title, unit="pool", disable=is_silent, leave=False) as bar:
         for verifier in dict.fromkeys(key[0] for key in todo):
-            # The whole game's recipe: the context's has no other round's overrides.
-            recipe = context.folder.read_recipe().for_round(verifier)
-            scorer = PlayerLoader(recipe, context.folder).scorer(verifier)
+            # The whole game's recipe: that of the players has no other round's overrides.
+            recipe = players.folder.read_recipe().for_round(verifier)
+            scorer = PlayerLoader(recipe, players.folder).scorer(verifier)
             known: Counter[str] = Counter()
             for pool in (pool for other, pool in todo if other == verifier):
-                rows = _keyed(read_test_rows(context.folder, pool), verifier, pool, context.folder)
-                rows["score"] = _score_shared(context, scorer, rows)
+                rows = _keyed(read_test_rows(players.folder, pool), verifier, pool, players.folder)
+                rows["score"] = _score_shared(players.processes, stop, scorer, rows)
                 if verifier == own_verifier(pool):
                     rows["own_score"] = rows["score"]
                 counts = count_over_processes(scorer)
@@ -146,12 +145,11 @@ def _score_all(
             del scorer  # before the next one is loaded
 
 
-def _score_shared(context: PhaseContext, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
+def _score_shared(processes: PartialState, stop: StopRequest, scorer: Scorer, rows: pd.DataFrame) -> list[float]:
     """Score solutions; each process scores a share."""
-    processes = context.processes
     mine = np.array_split(np.arange(len(rows)), processes.num_processes)[processes.process_index]
     share = rows.iloc[mine]
-    with context.stop.sharing():
+    with stop.sharing():
         scores = scorer(share["problem"].tolist(), share["solution"].tolist())
     return gather_object(scores)
 

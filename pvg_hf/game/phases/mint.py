@@ -59,7 +59,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     )
     writer += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in sorted(count_scored(output).items())})
-    if figures := context.recipe.verifier.implementation().label_solutions(context, scorer, output):
+    if figures := context.recipe.verifier.implementation().label_solutions(players, context.stop, scorer, output):
         context.record(figures)
     forget_batches(output, context.processes)
     return describe_written(written)

@@ -37,7 +37,6 @@ from pvg_hf.game.training import (
     remove_training_files,
     run_trainer,
     save_player,
-    trainer_run,
 )
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
@@ -88,7 +87,7 @@ def run_prover(context: PhaseContext, output: Path, *, honest: HonestSide | None
     If only the sneaky role is trained, it is compared with the helpful side `honest`, which is measured by default.
     """
     assumed = assumed_rates(context, "prover")
-    correction = report_prover_correction(context, assumed)
+    correction = report_prover_correction(context.recipe.prover, assumed, context.event)
     config = context.recipe.prover
     if config.num_trainings > 1:
         summary = _train_in_turn(context, output, assumed.rates)
@@ -96,7 +95,8 @@ def run_prover(context: PhaseContext, output: Path, *, honest: HonestSide | None
         if honest is None:
             honest = HonestSide.measure(context) if config.trained_roles == (Role.SNEAKY,) else HonestSide()
         summary = _train(context, SubPhase(config.trained_roles, config, output, assumed.rates, honest))
-    summarize_false_positives(context, output)
+    if context.processes.is_main_process and (rises := summarize_false_positives(output, context.round_index)):
+        context.record(rises)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + summary
@@ -191,8 +191,8 @@ def _train_once(context: PhaseContext, training: SubPhase) -> tuple[Watchdogs, s
     labels = LabelSource(context, training.output, is_noisy=context.recipe.noise.is_for_prover)
     args = _arguments(context, training)
     monitors = Monitors(
-        context,
-        training.prover,
+        replace(context.recipe, prover=training.prover),
+        context.alert,
         args,
         training.roles,
         training.honest,
@@ -328,9 +328,10 @@ def _continue_adapter(
 
 def _arguments(context: PhaseContext, training: SubPhase) -> ProverGRPOConfig:
     temperature = training.prover.temperature
+    seed = context.seed("trainer", *training.roles, training.recovery)
     return prover_arguments(
         replace(context.recipe, prover=training.prover),
-        trainer_run(context, training.output / CHECKPOINTS, *training.roles, training.recovery),
+        context.players.trainer_run(training.output / CHECKPOINTS, seed),
         assumed_rates=training.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if training.recovery == "temperature" else 1.0),
         threshold=read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"],
@@ -339,16 +340,18 @@ def _arguments(context: PhaseContext, training: SubPhase) -> ProverGRPOConfig:
 
 def _fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     """Fine-tune `model` in place on its own incorrect solutions, with sneaky prompts."""
-    rows = incorrect_solutions(context, model, tokenizer, RECOVERY_STEPS * RECOVERY_BATCH_SIZE)
+    number = RECOVERY_STEPS * RECOVERY_BATCH_SIZE
+    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
+    rows = incorrect_solutions(context.problems, sampler, number, seed=context.seed("recovery", "solutions"))
     if not len(rows):
         context.alert("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.")
         return
     fine_tune_player(
-        context,
+        context.players,
         model,
         tokenizer,
         rows,
-        seed_path=("recovery",),
+        seed=context.seed("recovery"),
         max_steps=RECOVERY_STEPS,
         batch_size=RECOVERY_BATCH_SIZE,
         learning_rate=context.recipe.prover.learning_rate,
@@ -400,28 +403,26 @@ def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
     return row.get("difficulty", len(row["reference"])), row["problem_id"]
 
 
-def incorrect_solutions(context: PhaseContext, model, tokenizer, number: int) -> Dataset:
+def incorrect_solutions(game: GameProblems, sampler: Sampler, number: int, *, seed: int) -> Dataset:
     """
-    Let `model` write solutions to the prover's problems (D_pi), by the base prompt, for a recovery.
+    Let a prover write solutions to the prover's problems (D_pi), by the base prompt, for a recovery.
 
     The pool has incorrect solutions too, but to the verifier's problems, to which the round's prover will write the
     next verifier's data.
 
     Returns: up to `number` incorrect ones (none that failed) as `completion`, with sneaky prompts as `prompt`.
     """
-    seed, num_written = context.seed("recovery", "solutions"), WRITTEN_PER_ROW * number
-    problems = context.problems.parts["prover"]
+    num_written, problems = WRITTEN_PER_ROW * number, game.parts["prover"]
     problems = problems.select(derive_rng(seed).permutation(len(problems))[:num_written]).to_list()
-    sampler = open_sampler(model, tokenizer, **context.players.sampler_settings)
     num_samples = ceil(num_written / len(problems))
     # Every process writes all of them, so that all train on the same ones.
-    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
+    rows = sample_solutions(sampler, game.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
     by_id = {problem["problem_id"]: problem for problem in problems}
     incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
     return Dataset.from_list(
         [
             {
-                "prompt": context.problems.prompt(by_id[row["problem_id"]], Role.SNEAKY, tokenizer),
+                "prompt": game.prompt(by_id[row["problem_id"]], Role.SNEAKY, sampler.tokenizer),
                 "completion": row["solution"],
             }
             for row in incorrect[:number]

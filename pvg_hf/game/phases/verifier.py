@@ -1,6 +1,6 @@
 """The verifier phase: trains the round's verifier, of any kind, on a mixture of all solutions so far."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,11 +23,13 @@ from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import PairReport, TooFewPairsError, round_pairs
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, assumed_rates
 from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.heldout import read_heldout, score_heldout
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.proof_evaluations import label_new_proofs, open_meta_verifier, record_test_evaluations
-from pvg_hf.game.training import run_trainer, save_player, trainer_run
+from pvg_hf.game.training import run_trainer, save_player
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.score_head import draw_head
@@ -82,17 +84,17 @@ class VerifierKind(VerifierPlanning, Protocol):
         """
 
     def label_solutions(
-        self, context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, output: Path
+        self, players: PlayerLoader, stop: StopRequest, scorer: VerifierScorer | GenerativeVerifier, output: Path
     ) -> dict[str, float | None]:
-        """
-        Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels.
-        """
+        """Label the new solutions in `output`, and return figures on the labels; a kind may assign none."""
+        return {}
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         """Figures of a round that only this kind has."""
+        return {}
 
 
-class PairVerifier(PairPlanning):
+class PairVerifier(PairPlanning, VerifierKind):
     """A verifier that is trained on pairs: a language model with a score head."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
@@ -108,8 +110,8 @@ class PairVerifier(PairPlanning):
         least = context.recipe.watchdogs.least_pairs(len(context.problems.parts["verifier"]))
         if report.num_pairs < least:
             raise TooFewPairsError(report, f" A verifier needs {least} pairs (`watchdogs.min_pairs`).")
-        heldout_pairs, heldout_report = _heldout_pairs(context)
-        heldout = read_heldout(context, heldout_pairs)
+        heldout_pairs, heldout_report = _heldout_pairs(context.recipe, files, context.round_index, context.problems)
+        heldout = read_heldout(files, heldout_pairs, context.recipe.data, context.problems)
         assumed = assumed_rates(context, "verifier")
         model = _initial_pair_verifier(context.players, context.round_index, verifier_input)
         trainer = NoisyRewardTrainer(
@@ -147,12 +149,6 @@ class PairVerifier(PairPlanning):
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
 
-    def label_solutions(self, context: PhaseContext, scorer: VerifierScorer, output: Path) -> dict[str, float | None]:
-        return {}  # the task itself labels solutions
-
-    def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
-        return {}
-
 
 class LikelihoodVerifier(LikelihoodPlanning, PairVerifier):
     """A verifier that is trained on pairs, and scores by likelihood."""
@@ -162,7 +158,7 @@ def _pair_arguments(context: PhaseContext, output: Path, assumed: Rates) -> Nois
     recipe = context.recipe
     return verifier_arguments(
         recipe,
-        trainer_run(context, output),
+        context.players.trainer_run(output, context.seed("trainer")),
         label_rates=label_rates(recipe, context.round_index, "verifier", context.problems.parts["verifier"]),
         assumed_rates=assumed,
         # With `resample: fixed`, flips must be the same in all rounds, and the same as those of the pool's labels.
@@ -179,13 +175,14 @@ def _noise_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     return [NoiseScheduleCallback(recipe.noise, sets_injected=not is_smoothing, sets_assumed=sets_assumed)]
 
 
-def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
+def _heldout_pairs(
+    recipe: Recipe, files: Sequence[Path], round_index: int, problems: GameProblems
+) -> tuple[Dataset, PairReport]:
     """Build the held-out pairs. This happens before the training, so that an empty set fails early."""
-    files = context.folder.training_pools(context.round_index)
     try:
-        return round_pairs(context.recipe, files, context.round_index, "verifier_heldout")
+        return round_pairs(recipe, files, round_index, "verifier_heldout")
     except TooFewPairsError as err:
-        num_problems = len(context.problems.parts["verifier_heldout"])
+        num_problems = len(problems.parts["verifier_heldout"])
         more = (
             f" It has {num_problems} problems; use more (`task`), or raise `split.heldout_share`."
             if num_problems < FEW_PROBLEMS
@@ -219,23 +216,27 @@ def _new_adapter(config: VerifierConfig, model, revision: str | None) -> LoraCon
     return lora_for_verifier(config.lora, model, revision)
 
 
-class ScoreVerifier(ScorePlanning):
+class ScoreVerifier(ScorePlanning, VerifierKind):
     """A language model that writes an analysis and predicts a score, trained on single proofs."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
         """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
         config, players, round_index = context.recipe.verifier, context.players, context.round_index
-        heldout = read_heldout(context, _heldout_pairs(context)[0])
+        files = context.folder.training_pools(round_index)
+        heldout_pairs, _ = _heldout_pairs(context.recipe, files, round_index, context.problems)
+        heldout = read_heldout(files, heldout_pairs, context.recipe.data, context.problems)
         initial, revision = players.initial_model("verifier")
         prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
-        args = score_arguments(config, trainer_run(context, output / CHECKPOINTS), prompts)
+        args = score_arguments(config, players.trainer_run(output / CHECKPOINTS, context.seed("trainer")), prompts)
         model, tokenizer = _initial_score_verifier(players, round_index)
         model.config._name_or_path = initial  # TRL loads the KL reference from here
         trainer = ScoreVerifierTrainer(
             model,
             args=args,
             train_dataset=training_proofs(context),
-            eval_dataset=heldout_proofs(context),
+            eval_dataset=heldout_proofs(
+                context.folder, round_index, config.score_settings.eval_proofs, seed=context.seed("validation")
+            ),
             meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
             processing_class=tokenizer,
             peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
@@ -263,11 +264,12 @@ class ScoreVerifier(ScorePlanning):
         config.score_settings.prompts_for(source, config.revision).save(output)
 
     def label_solutions(
-        self, context: PhaseContext, scorer: GenerativeVerifier, output: Path
+        self, players: PlayerLoader, stop: StopRequest, scorer: VerifierScorer | GenerativeVerifier, output: Path
     ) -> dict[str, float | None]:
-        if context.recipe.verifier.score_settings.labels != "auto":
+        if players.recipe.verifier.score_settings.labels != "auto":
             return {}
-        return label_new_proofs(context, scorer, output)
+        assert isinstance(scorer, GenerativeVerifier)
+        return label_new_proofs(players, stop, scorer, output)
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         return record_test_evaluations(context, output)
@@ -331,11 +333,10 @@ def training_proofs(context: PhaseContext) -> Dataset:
     )
 
 
-def heldout_proofs(context: PhaseContext) -> Dataset:
-    """Held-out proofs on which checkpoints are compared, balanced over scores as far as possible."""
-    groups = _group_by_score(_scored_proofs(context.folder, context.round_index, "verifier_heldout"))
-    number = context.recipe.verifier.score_settings.eval_proofs
-    rng = derive_rng(context.seed("validation"))
+def heldout_proofs(folder: RunFolder, round_index: int, number: int, *, seed: int) -> Dataset:
+    """Up to `number` held-out proofs on which checkpoints are compared, balanced over scores as far as possible."""
+    groups = _group_by_score(_scored_proofs(folder, round_index, "verifier_heldout"))
+    rng = derive_rng(seed)
     shuffled = [[rows[index] for index in rng.permutation(len(rows))] for rows in groups.values()]
     rows = [row for place in range(number) for group in shuffled for row in group[place : place + 1]]
     return Dataset.from_list(_columns(rows[:number], analysis=None))

@@ -52,9 +52,8 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
 
 def _fine_tune(context: PhaseContext, player: str, config: WarmupConfig, model, tokenizer, first_step: int) -> str:
     stop = StopCallback(context.stop, is_resumable=False)
-    seed_path = (player, "fine-tuning")
-    rows = _references(context.problems, player, tokenizer)
-    log = fine_tune_player(context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config))
+    rows, seed = _references(context.problems, player, tokenizer), context.seed(player, "fine-tuning")
+    log = fine_tune_player(context.players, model, tokenizer, rows, seed=seed, callbacks=[stop], **asdict(config))
     if stop.has_stopped:
         raise GameInterrupted
     losses = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]

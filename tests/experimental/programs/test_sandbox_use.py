@@ -45,24 +45,24 @@ def make_context(tmp_path):
 
 def test_each_use_is_counted_once(make_context):
     context, kept = make_context("functions", sandbox="none")
-    assert take_use(context) is None
+    assert take_use(context.problems.task, context.track) is None
     task, problem = context.problems.task, context.problems.parts["test"][0]
     num_tests = 0
     for _ in range(2):
         grade = task.grade(problem, problem["reference"])
         assert grade.correct
         num_tests += grade.detail["num_passed"]
-    use = take_use(context)
+    use = take_use(task, context.track)
     assert use.pop("seconds") > 0
     # A program that passes is run again with another seed.
     assert use == {"programs": 2, "cache_hits": 2, "cases/passed": 2 * num_tests}
     assert kept.values["task/cache_hits"] == 2
     assert kept.values["task/cases/passed"] == 2 * num_tests
-    assert take_use(context) is None
+    assert take_use(task, context.track) is None
 
 
 def test_a_task_without_programs_uses_no_sandbox(make_context):
     context, kept = make_context("arithmetic")
-    assert take_use(context) is None
+    assert take_use(context.problems.task, context.track) is None
     assert context.problems.task.isolation is None
     assert kept.values == {}

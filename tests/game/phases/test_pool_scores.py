@@ -70,11 +70,11 @@ def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game,
     folder = copy_until(reference, tmp_path, "round-001/mint")
     scored = []
 
-    def fail_in_the_third(processes, scorer, rows, score=evaluate._score_shared):
+    def fail_in_the_third(processes, stop, scorer, rows, score=evaluate._score_shared):
         scored.append(rows["round_index"].iloc[0])
         if len(scored) == 3:
             raise KeyboardInterrupt
-        return score(processes, scorer, rows)
+        return score(processes, stop, scorer, rows)
 
     monkeypatch.setattr(evaluate, "_score_shared", fail_in_the_third)
     with pytest.raises(GameInterrupted):
