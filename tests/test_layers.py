@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from configparser import ConfigParser
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 import pvg_hf
 
@@ -144,6 +147,21 @@ def test_a_wrong_import_is_found(tmp_path, line):
 def test_the_wheel_imports_nothing_outside_it():
     used = {module_name(path): {name.split(".")[0] for name in imported_modules(path)} & OUTSIDE for path in MODULES}
     assert {module: entry_points for module, entry_points in used.items() if entry_points} == {}
+
+
+def test_every_imported_package_is_a_stated_requirement():
+    """Not only one that another requirement happens to bring."""
+    setup = ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    extras = setup["options.extras_require"]
+    stated = [setup["options"]["install_requires"], *(extras[name] for name in extras if name not in ("dev", "docs"))]
+    required = {canonicalize_name(re.split("[<>=]", line)[0]) for line in "\n".join(stated).split()}
+    installed, missing = packages_distributions(), {}
+    for path in MODULES:
+        packages = {name.split(".")[0] for name in imported_modules(path)} - sys.stdlib_module_names - {"pvg_hf"}
+        names = {name: {*map(canonicalize_name, installed.get(name, [name]))} for name in packages}
+        missing[module_name(path)] = sorted(name for name in names if not names[name] & required)
+    assert {module: names for module, names in missing.items() if names} == {}
 
 
 def test_lower_layers_need_no_torch():

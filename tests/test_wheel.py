@@ -65,6 +65,20 @@ def test_all_files_of_the_package_and_no_others_are_in_the_wheel(wheel, reposito
     }
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_the_first_commands_run_in_an_environment_with_nothing_else(wheel, repository, tmp_path):
+    """The wheel states all that it needs. This downloads its dependencies from the package index."""
+    environment, elsewhere = tmp_path / "environment", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    _run("-m", "venv", environment)
+    python, pvg = (environment / "bin" / name for name in ("python", "pvg"))
+    _run("-m", "pip", "install", "-q", "-c", repository / "constraints.txt", wheel, python=python)
+    assert "pvg play demo" in _run("--help", python=pvg, cwd=elsewhere)
+    assert "quickstart" in _run("recipes", python=pvg, cwd=elsewhere)
+    assert "bootstrap" in _run("plan", "quickstart", "device=cpu", python=pvg, cwd=elsewhere)
+
+
 def test_a_game_is_planned_with_the_players_that_ship_with_the_package(python, tmp_path):
     assert "bootstrap" in _run("-c", PLAN, python=python, cwd=tmp_path)
     (place,) = _run("-c", "import pvg_hf; print(pvg_hf.__file__)", python=python, cwd=tmp_path).splitlines()

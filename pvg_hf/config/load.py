@@ -11,7 +11,6 @@ from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
 from pvg_hf.config.fields import sections_of
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
@@ -221,7 +220,7 @@ def list_mistakes_of(values: dict[str, Any], config: type) -> list[str]:
     return list(_odd_numbers(values)) or [_describe(error, config) for error in _errors(values, config)]
 
 
-def _errors(values: dict[str, Any], config: type) -> list[ErrorDetails]:
+def _errors(values: dict[str, Any], config: type) -> Sequence[Mapping[str, Any]]:
     try:
         _adapter(config).validate_python(values)
     except ValidationError as err:
@@ -245,7 +244,7 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
     return not isinstance(values, dict)
 
 
-def _describe(error: ErrorDetails, config: type, place: Sequence[str] = ()) -> str:
+def _describe(error: Mapping[str, Any], config: type, place: Sequence[str] = ()) -> str:
     """Format one of pydantic's errors as a line, for a section nested at `place`."""
     location = [cut_to_line(str(part)) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
@@ -258,7 +257,7 @@ def _describe(error: ErrorDetails, config: type, place: Sequence[str] = ()) -> s
     return f"`{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
 
 
-def _explain(error: ErrorDetails) -> str:
+def _explain(error: Mapping[str, Any]) -> str:
     """Explain an error, in plain words where pydantic would mention its classes or regular expressions."""
     kind, value = error["type"], error["input"]
     if kind == "string_type" and isinstance(value, tuple(_YAML_NAMES)):

@@ -7,6 +7,7 @@ The core never imports `pvg_hf.experimental`. Where an experimental part has som
 
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 TASKS = {
@@ -29,6 +30,8 @@ _REGISTERED = {
 
 @cache
 def registered(kind: str) -> tuple[Any, ...]:
-    """Return what is registered as `"solution kind"` or `"plot"`."""
+    """Return what is registered as `"solution kind"` or `"plot"`: nothing without `pvg_hf.experimental`."""
+    if find_spec("pvg_hf.experimental") is None:
+        return ()
     paths = (path.split(":") for path in _REGISTERED[kind])
     return tuple(vars(import_module(module))[name] for module, name in paths)
