@@ -1,7 +1,7 @@
 import pytest
 
 from pvg_hf.core.integrity import read_json_lines
-from pvg_hf.game import training
+from pvg_hf.game import context
 from pvg_hf.game.training import PhaseProgress, is_recorded, newest_checkpoint
 from tests.support.game_runs import check_same_so_far
 
@@ -47,7 +47,7 @@ def test_steps_are_recorded_with_all_documented_figures(reference):
 @pytest.mark.game
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
 def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, monkeypatch):
-    monkeypatch.setattr(training, "shows_progress", lambda recipe: True)  # as on a terminal
+    monkeypatch.setattr(context, "shows_progress", lambda recipe: True)  # as on a terminal
     play_phase(phase, 0, **{f"{phase}__max_steps": 1})
     ((trainer, _),) = beginnings
     bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]
