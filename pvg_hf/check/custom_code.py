@@ -173,16 +173,16 @@ def _reward_synthetic(
     )
 
 
-def seems_relative(recipe: Recipe) -> bool:
+def seems_relative(config: ProverConfig) -> bool:
     """
     Whether the prover's reward seems to be relative to the group of helpful solutions.
 
     It depends on the scores, but not on a constant that is added to all of them; or it depends on the correctness, but
     its mean over the group stays the same if all solutions are correct.
     """
-    pay = partial(_reward_synthetic, recipe.prover, lambda name: 1.0)
+    pay = partial(_reward_synthetic, config, lambda name: 1.0)
     plain, raised, reversed_, correct = (
-        rewards[: recipe.prover.num_generations].double()
+        rewards[: config.num_generations].double()
         for rewards in (pay(), pay(shift=1.0), pay(slope=-1.0), pay(are_correct=True))
     )
     by_scores = torch.allclose(plain, raised, atol=1e-6) and not torch.allclose(plain, reversed_, atol=1e-6)

@@ -19,6 +19,7 @@ from pvg_hf.check.trainer_settings import (
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.config.load import refuse
+from pvg_hf.config.sections import BootstrapConfig
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
@@ -50,7 +51,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
     mistakes = list(check_machine(recipe)) if hardware.is_here else []
     mistakes += [*check_hub(recipe), *_check_overrides(recipe), *_check_shown_solutions(recipe)]
     if problems is not None:
-        mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)]
+        mistakes += [*check_task(recipe, problems), *_check_import(recipe.bootstrap, problems)]
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
@@ -145,12 +146,11 @@ def _check_shown_solutions(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:
+def _check_import(bootstrap: BootstrapConfig, problems: GameProblems) -> list[str]:
     """
     List mistakes in `bootstrap.import_from`: a file's columns and first matching row; for a dataset, only if it is
     missing.
     """
-    bootstrap = recipe.bootstrap
     source = bootstrap.import_from
     if source is None:
         return []

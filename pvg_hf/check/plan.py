@@ -16,6 +16,7 @@ from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretr
 from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import refuse
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.project import install_extra
@@ -53,7 +54,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from dict.fromkeys(
         note for plan in plans for note in _mean_rate_notes(plan.amounts.recipe, plan.amounts.problems)
     )
-    yield from _length_notes(recipe, plans[0])
+    yield from _length_notes(recipe.prover, plans[0])
     yield from _memory_notes(recipe, plans)
     card = plans[0].card
     if card is not None:
@@ -69,7 +70,7 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
     prover = recipe.prover
     selects = Role.HELPFUL in prover.trained_roles and prover.self_evaluation is None
     is_custom = ":" in prover.reward
-    if is_custom and selects and not load_reward(prover.reward).is_relative and seems_relative(recipe):
+    if is_custom and selects and not load_reward(prover.reward).is_relative and seems_relative(prover):
         yield (
             f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which"
             " then measures little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
@@ -94,10 +95,10 @@ def _mean_rate_notes(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
             )
 
 
-def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
+def _length_notes(config: ProverConfig, first: RoundPlan) -> Iterator[str]:
     lengths = first.amounts.lengths
     prompt = max(length.longest for length in lengths.prompt.values())
-    written = prompt + recipe.prover.max_completion_length
+    written = prompt + config.max_completion_length
     needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
     for name, size in first.sizes.items():
         if size.max_positions is not None and needed[name] > size.max_positions:
@@ -213,7 +214,7 @@ def plan_game(recipe: Recipe, card: Card | None = None) -> GamePlan:
                 "`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."
             )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
-    mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
+    mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe.device, card)), *others]
     for line in code if mistakes else ():
         logger.info("The recipe runs %s", line)
     refuse(mistakes)
@@ -249,7 +250,7 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "Test": f"{size['test']} problems",
         **{name.capitalize(): _describe_player(recipe, first, name) for name in recipe.players},
         "Pretraining": _describe_pretraining(recipe),
-        **_describe_critic(recipe, first),
+        **_describe_critic(recipe.prover, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
         **({"Pilot": pilot} if has_pilot(recipe) else {}),
     }
@@ -288,11 +289,11 @@ def _describe_pretraining(recipe: Recipe) -> str:
     return f"{ratio} (Kirchner et al.: 1e-3 to 1.6e-2 works, 1 gains no robustness)"
 
 
-def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
+def _describe_critic(config: ProverConfig, first: RoundPlan) -> dict[str, str]:
     if "critic" not in first.sizes:
         return {}
-    critic = recipe.prover.ppo_settings.critic or "a copy of the prover's body"
-    what = "an adapter on the prover's base" if has_adapter_critic(recipe.prover) else critic
+    critic = config.ppo_settings.critic or "a copy of the prover's body"
+    what = "an adapter on the prover's base" if has_adapter_critic(config) else critic
     return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
 
 

@@ -192,7 +192,7 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
     Raises `ValueError` if the configuration of a model is neither on this machine nor on the Hub.
     Raises `DamagedFileError` if the record of a finished phase is damaged.
     """
-    hardware = planned_hardware(recipe, card)
+    hardware = planned_hardware(recipe.device, card)
     plans = []
     for indices in _equal_rounds(recipe):
         of_round = recipe.for_round(indices[0])
@@ -220,11 +220,11 @@ def fit_phase(
     return fit_to_memory(amounts, _known_sizes(recipe, hardware), phase, most=most)
 
 
-def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
+def planned_hardware(device: str, card: Card | None) -> Hardware:
     """Hardware that a plan is for: this machine, or one with `card`."""
     if card is None:
-        return Hardware.here(recipe.device)
-    return Hardware.elsewhere(recipe.device, has_bfloat16=card.has_bfloat16)
+        return Hardware.here(device)
+    return Hardware.elsewhere(device, has_bfloat16=card.has_bfloat16)
 
 
 def _equal_rounds(recipe: Recipe) -> list[range]:

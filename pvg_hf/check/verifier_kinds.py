@@ -10,6 +10,7 @@ from pvg_hf.check.phase_costs import Amounts, describe_micro_batch
 from pvg_hf.check.player_sizes import PlayerSize
 from pvg_hf.check.trainer_settings import check_arguments
 from pvg_hf.config import Recipe
+from pvg_hf.config.noise_section import NoiseConfig
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.stopwatch import TRAINING, WRITING
 from pvg_hf.data.label_rates import Rates
@@ -152,7 +153,7 @@ class ScorePlanning:
                 "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set"
                 " `verifier.score.eval_steps`."
             )
-        if _has_verifier_noise(recipe) and recipe.noise.flips_in_training:
+        if _has_verifier_noise(recipe.noise) and recipe.noise.flips_in_training:
             yield (
                 "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of"
                 " the pool's labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule"
@@ -162,7 +163,7 @@ class ScorePlanning:
         yield from check_arguments(recipe, "verifier", hardware, ScoreVerifierConfig, settings, make)
 
     def check_task(self, recipe: Recipe, task: Task) -> Iterator[str]:
-        if _has_verifier_noise(recipe) and PROOF_SCORE in task.detail_columns:
+        if _has_verifier_noise(recipe.noise) and PROOF_SCORE in task.detail_columns:
             yield (
                 "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs;"
                 " leave it out."
@@ -221,8 +222,8 @@ class ScorePlanning:
         return num_new * score.label_analyses * (1 + score.label_checks) * score.max_completion_length / 2
 
 
-def _has_verifier_noise(recipe: Recipe) -> bool:
-    return recipe.noise.is_any and recipe.noise.is_for_verifier
+def _has_verifier_noise(noise: NoiseConfig) -> bool:
+    return noise.is_any and noise.is_for_verifier
 
 
 def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:

@@ -15,6 +15,7 @@ from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.sources import find_recipe, moved_to
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import read_yaml
+from pvg_hf.config.sections import HubConfig
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_command
@@ -190,7 +191,7 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
     _use_all_cores()
     logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
     try:
-        folder = play(recipe, phase=phase, round_index=round_index, callbacks=_callbacks_of(recipe))
+        folder = play(recipe, phase=phase, round_index=round_index, callbacks=_callbacks_of(recipe.hub))
     except GameInterrupted:
         logger.warning("Stopped. %s", describe_stop(recipe))
         if is_main_process():  # not by the log, which breaks long lines on a terminal
@@ -250,8 +251,8 @@ def _use_all_cores() -> None:
         torch.set_num_threads(num_cores())
 
 
-def _callbacks_of(recipe: Recipe) -> "list[GameCallback]":
-    if not (recipe.hub.push and recipe.hub.space):
+def _callbacks_of(hub: HubConfig) -> "list[GameCallback]":
+    if not (hub.push and hub.space):
         return []
     from pvg_hf.app.space import SpaceCallback
 

@@ -124,7 +124,7 @@ class PlayerLoader:
 
     def trainer_run(self, output: Path, seed: int) -> TrainerRun:
         """Settings for running a trainer with checkpoints in `output`."""
-        return TrainerRun(output, self.hardware, seed, show_progress=shows_progress(self.recipe))
+        return TrainerRun(output, self.hardware, seed, show_progress=shows_progress(self.recipe.logging))
 
     @property
     def sampler_settings(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class PlayerLoader:
             num_analyses=config.score_settings.num_analyses,
             estimate=config.score_settings.estimate,
             seed=self.recipe.seed,
-            show_progress=self.processes.is_main_process and shows_progress(self.recipe),
+            show_progress=self.processes.is_main_process and shows_progress(self.recipe.logging),
         )
 
     def scorer(

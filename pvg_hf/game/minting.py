@@ -110,7 +110,7 @@ def _sampled_rows(
     context: PhaseContext, path: Path, jobs: list[WriteJob], sampler: Sampler, scorer: Scorer | None
 ) -> Iterator[Row]:
     total = sum(len(context.problems.parts[job.part]) for job in jobs)
-    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
+    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe.logging))
     with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
         for job in jobs:
             problems = context.problems.parts[job.part]

@@ -19,6 +19,7 @@ from pvg_hf.check.memory_fit import LEARNERS
 from pvg_hf.check.mistakes import refuse_mistakes
 from pvg_hf.check.round_plans import fit_phase, keep_rates
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
@@ -106,7 +107,7 @@ def play(
             return folder
         todo = pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         # With one process for each phase, `pvg play --launcher` runs the pilot in one too.
-        if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe) is None:
+        if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe.prover) is None:
             pilot = _run_pilot(recipe, folder, problems, stop)
             logger.info(pilot.describe())
             pilot.check()
@@ -140,16 +141,16 @@ def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
     missing = [str(key) for key in todo[: todo.index(chosen[0])]] if chosen else []
     if missing:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
-    reason = _why_one_process_each(recipe) if len(chosen) > 1 else None
+    reason = _why_one_process_each(recipe.prover) if len(chosen) > 1 else None
     if reason:
         command = full_command("python", script_line("--launcher", "accelerate launch"))
         raise ValueError(f"{reason} Play each phase in a separate process: `{command}`.")
     return chosen
 
 
-def _why_one_process_each(recipe: Recipe) -> str | None:
+def _why_one_process_each(config: ProverConfig) -> str | None:
     """Reason why each phase needs a separate process, or `None`."""
-    if recipe.prover.generation == "vllm_colocate":
+    if config.generation == "vllm_colocate":
         return "`prover.generation` is `vllm_colocate`, and vLLM does not release its memory before its process ends."
     if parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return "The launcher starts DeepSpeed, which shards every model that is loaded after its first training."
@@ -258,7 +259,7 @@ def _run_phase(context: PhaseContext, output: Path) -> tuple[PhaseContext, str]:
             size = recipe.player(phase).micro_batch_size
             assert isinstance(size, int)
             given.folder.log_event(OUT_OF_MEMORY, **given.phase.fields, micro_batch_size=size)
-            if given.processes.num_processes > 1 or _why_one_process_each(given.recipe) is not None:
+            if given.processes.num_processes > 1 or _why_one_process_each(given.recipe.prover) is not None:
                 raise
         logger.warning("Micro-batches of %d do not fit in memory; the phase continues with %d.", size, size // 2)
         del context  # outside the handler, because its traceback keeps the tensors alive

@@ -42,7 +42,7 @@ def label_new_proofs(
                 check=verifier.check_analyses,
                 rule=players.recipe.verifier.score_settings.rule(),
                 folder=output / LABELS,
-                show_progress=shows_progress(players.recipe),
+                show_progress=shows_progress(players.recipe.logging),
             )
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 

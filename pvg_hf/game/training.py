@@ -210,7 +210,7 @@ def fine_tune_player(
             seed=seed % MAX_SEED,
             output_dir=scratch,
             use_cpu=players.processes.device.type == "cpu",
-            show_progress=shows_progress(players.recipe),
+            show_progress=shows_progress(players.recipe.logging),
         )
         log = fine_tune(model, tokenizer, rows, settings, callbacks)
         num_tokens = int(max(line.get("num_tokens", 0) for line in log)) // players.processes.num_processes

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.sections import LoggingConfig
 
 # Warnings of libraries about things that pvg_hf does on purpose, or about names that the libraries themselves use.
 HARMLESS = (
@@ -37,9 +38,9 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def shows_progress(recipe: Recipe) -> bool:
+def shows_progress(config: LoggingConfig) -> bool:
     """Whether to draw progress bars: only on a terminal, and only if the recipe allows it."""
-    return recipe.logging.progress and sys.stderr.isatty()
+    return config.progress and sys.stderr.isatty()
 
 
 def set_up_logging() -> None:

@@ -330,4 +330,4 @@ def test_a_valid_task_has_no_mistake(body, write_module, mistakes_of_task):
     ],
 )
 def test_a_reward_seems_relative_if_it_pays_for_being_better_than_the_group(reward, is_relative, values):
-    assert seems_relative(load_recipe(values, [f"prover.reward={reward}"])) == is_relative
+    assert seems_relative(load_recipe(values, [f"prover.reward={reward}"]).prover) == is_relative

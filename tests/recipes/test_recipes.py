@@ -110,7 +110,7 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
         small = ["task.options={num_train: 2000, num_test: 20}"]
         recipe = load_recipe(path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"])
     # vLLM, which few machines have, is no mistake in a plan for another one
-    hardware = planned_hardware(recipe, CARDS["h100"] if recipe.prover.generation == "vllm_colocate" else None)
+    hardware = planned_hardware(recipe.device, CARDS["h100"] if recipe.prover.generation == "vllm_colocate" else None)
     assert check_recipe(recipe, GameProblems.load(recipe), hardware) == []
 
 

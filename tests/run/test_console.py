@@ -89,9 +89,9 @@ def test_a_terminal_gets_wrapped_lines(said, monkeypatch):
 )
 def test_progress_bars_are_for_terminals(monkeypatch, stream, wanted, shown):
     monkeypatch.setattr(sys, "stderr", stream)
-    assert shows_progress(load_recipe({"logging": {"progress": wanted}})) == shown
+    assert shows_progress(load_recipe({"logging": {"progress": wanted}}).logging) == shown
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not shows_progress(load_recipe({"logging": {"progress": wanted}}))
+    assert not shows_progress(load_recipe({"logging": {"progress": wanted}}).logging)
 
 
 def test_script_line_is_quoted_and_leaves_out_options(monkeypatch):

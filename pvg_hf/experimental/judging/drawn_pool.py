@@ -50,7 +50,7 @@ def draw_pool(
         sampler = judged.players.role_sampler(role, judged.round_index, base_owner=scorer)
         path = (judged.seed(name), role)
         for problem, part in tqdm(
-            todo, desc=name, unit="problem", disable=not shows_progress(judged.recipe), leave=False
+            todo, desc=name, unit="problem", disable=not shows_progress(judged.recipe.logging), leave=False
         ):
             prompt = judged.problems.prompt(problem, role, sampler.tokenizer)
             samples = sample_many(

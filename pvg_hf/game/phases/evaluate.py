@@ -126,7 +126,7 @@ def _score_all(
     players: PlayerLoader, stop: StopRequest, todo: list[tuple[int, int]], *, title: str
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, int]]]:
     """Yield each verifier and pool with the scored solutions and the scorer's counts; verifiers are loaded in turn."""
-    is_silent = not (players.processes.is_main_process and shows_progress(players.recipe))
+    is_silent = not (players.processes.is_main_process and shows_progress(players.recipe.logging))
     with tqdm(total=len(todo), desc=title, unit="pool", disable=is_silent, leave=False) as bar:
         for verifier in dict.fromkeys(key[0] for key in todo):
             # The whole game's recipe: that of the players has no other round's overrides.
