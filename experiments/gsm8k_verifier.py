@@ -52,8 +52,8 @@ def study(arguments) -> str:
 
     from pvg_hf.core.files import write_json
     from pvg_hf.evaluation.intervals import first_half
+    from pvg_hf.experimental.judging.causal_judge import CausalJudge
     from pvg_hf.experimental.judging.text_features import ends_with_number
-    from pvg_hf.scoring.causal_judge import CausalJudge
 
     started = time.monotonic()
     rows = pd.DataFrame(read_lines(arguments.folder / SOLUTIONS)).rename(columns={"is_correct": "correct"})

@@ -25,6 +25,7 @@ MOVED = {
     "pvg_hf.messages": "pvg_hf.experimental.messages",
     "pvg_hf.metrics.steps_to_exploit": "pvg_hf.experimental.attacks.steps_to_exploit",
     "pvg_hf.sandbox": "pvg_hf.experimental.programs.sandbox",
+    "pvg_hf.scoring.causal_judge": "pvg_hf.experimental.judging.causal_judge",
     "pvg_hf.study": "pvg_hf.experimental.study",
     "pvg_hf.sweep": "pvg_hf.experimental.sweep",
     "pvg_hf.tasks.apps": "pvg_hf.experimental.programs.apps",

@@ -9,11 +9,11 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from pvg_hf import VerifierScorer
 from pvg_hf.config.player_sections import LoraConfig, VerifierConfig
+from pvg_hf.experimental.judging.causal_judge import CausalJudge
 from pvg_hf.models.export import export_merged
 from pvg_hf.models.likelihood import scores_by_likelihood
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier, load_verifier, lora_for_verifier
-from pvg_hf.scoring.causal_judge import CausalJudge
 from tests.support.adapted_players import save_player
 
 PROBLEMS = ["Ana has 3 pens.", "Ana has 3 pens.", "How many pens does Ben have?"]

@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
+from pvg_hf.experimental.judging.causal_judge import CausalJudge
 from pvg_hf.models.likelihood import score_by_likelihood
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.scoring.causal_judge import CausalJudge
 from tests.support.verifier_training import PADDINGS, SIZES, WORDS, make_tokenizer
 
 PROBLEMS = ["w1 w2 w3 w4 w5 w6 w7 w8 w1 w2", "w3"]

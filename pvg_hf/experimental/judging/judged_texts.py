@@ -17,6 +17,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
+from pvg_hf.experimental.judging.causal_judge import VERDICT_QUESTION, CausalJudge
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.role_separability import TransformerDiscriminator, hashed_ngrams, role_separability
 from pvg_hf.experimental.judging.solution_legibility import legibility_figures
@@ -26,7 +27,6 @@ from pvg_hf.models.sources import load_tokenizer, local_folder, resolve_model
 from pvg_hf.models.verifier_input import is_verifier
 from pvg_hf.run.layout import POOL_SCORES, pool_file, pool_test_file
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.scoring.causal_judge import VERDICT_QUESTION, CausalJudge
 
 WORLD_JUDGES = {"arithmetic": "arithmetic-judge-small"}
 """Packaged judges that are weaker than the packaged verifiers, by task."""

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from pvg_hf.experimental.judging.causal_judge import CausalJudge
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.scoring.causal_judge import CausalJudge
 
 PROBLEM = "Ana has 12 pens.\nBen has 6 more than Ana.\nHow many pens does Ben have?"
 SOLUTIONS = ["Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\n#### 18", "Ana has 12\n#### 12", "#### 7"]
