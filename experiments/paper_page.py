@@ -16,9 +16,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from experiments.command import run_experiment
+from experiments.replication_tables import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
-from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.report.page import Image, embed, make_environment
 from pvg_hf.report.plots.dynamics import plot_dynamics
 from pvg_hf.report.plots.style import BLUE, GREY, VERMILLION, Plot, draw_figures, legend_beside, new_canvas, tidy

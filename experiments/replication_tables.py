@@ -3,7 +3,7 @@ Tables of a replicated recipe: means over seeds, two recipes compared seed by se
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.evaluation.best_of_n import LEAST_ELIGIBLE, largest_common_n
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.experimental.attacks.attack_curves import attack_judgements, read_attacks
@@ -34,6 +33,9 @@ from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 from pvg_hf.report.tables import pool_cells, pool_heading
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RunData, load_run
+
+LEAST_ELIGIBLE = 10
+"""Eligible problems that every round must have at an n of best-of-n that is compared."""
 
 HEADLINES = (
     "accuracy/helpful",
@@ -399,3 +401,16 @@ def _attackers(run: RunData) -> Iterator[dict[str, Any]]:
         met = None if pd.isna(goal) else find_convincing(curve, helpful_score=goal, newest_weight=weight).step
         values = {name: None if pd.isna(row[name]) else row[name] for name in _OF_ATTACKER}
         yield {**values, "seconds": round(row["seconds"], 1), "convincing_step": met}
+
+
+def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: int) -> int | None:
+    """
+    Return the largest n at which tables of balanced best-of-n can be compared; `None` if there is none.
+
+    The tables hold figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
+    Every table must have at least `least_eligible` of them.
+    """
+    sizes = [
+        {int(key) for key, figure in table.items() if key.isdigit() and figure.n >= least_eligible} for table in tables
+    ]
+    return max(set.intersection(*sizes), default=None) if sizes else None

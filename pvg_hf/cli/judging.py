@@ -32,7 +32,7 @@ def evaluate(words: Sequence[str]) -> int:
     Results are stored in the run's folder, and are part of its metrics, report and app. The same command resumes a
     stopped evaluation.
     """
-    from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
+    from pvg_hf.experimental.judging import EVALUATION_NAMES
 
     parser = _worker_parser("evaluate", evaluate)
     parser.add_argument("run", nargs="?", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")

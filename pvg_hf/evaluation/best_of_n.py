@@ -1,6 +1,5 @@
 """Balanced best-of-n: does a verifier still choose correctly among many solutions (Kirchner et al. 2024, fig. 6b)?"""
 
-from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -10,9 +9,6 @@ from scipy.special import gammaln
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.intervals import bootstrap_statistic, share_by_problem
 from pvg_hf.evaluation.roc import balanced_best_of, roc_statistic
-
-LEAST_ELIGIBLE = 10
-"""Eligible problems that every round must have at an n of best-of-n that is compared."""
 
 
 def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
@@ -43,19 +39,6 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
         if min(correct.sum(), (~correct).sum()) >= n // 2:
             shares[problem_id] = share_of_correct_choices(scores[correct], scores[~correct], n // 2)
     return share_by_problem(list(shares.values()), list(shares))
-
-
-def largest_common_n(tables: Iterable[Mapping[str, Figure]], *, least_eligible: int) -> int | None:
-    """
-    Return the largest n at which tables of balanced best-of-n can be compared; `None` if there is none.
-
-    The tables hold figures by n as a text, such as `64`, whose `n` counts eligible problems; other keys are ignored.
-    Every table must have at least `least_eligible` of them.
-    """
-    sizes = [
-        {int(key) for key, figure in table.items() if key.isdigit() and figure.n >= least_eligible} for table in tables
-    ]
-    return max(set.intersection(*sizes), default=None) if sizes else None
 
 
 def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:

@@ -268,27 +268,6 @@ def _resample_counts(
         yield counts.reshape(size, num_problems).astype(float)
 
 
-def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Iterator[np.ndarray]:
-    """
-    Yield the rows of each fold, as booleans `(n,)`. All solutions of a problem are in one fold.
-
-    The folds' numbers of problems differ by at most one; a seeded hash of the ids assigns them. With fewer problems
-    than folds, there are as many folds as problems.
-
-    Raises:
-        ValueError: if `num_folds` is below 2.
-    """
-    if num_folds < 2:
-        raise ValueError(
-            f"`num_folds` is {num_folds}; it must be at least 2, so that each fold has others to learn from."
-        )
-    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
-    place = {problem_id: index % num_folds for index, problem_id in enumerate(ordered)}
-    folds = problem_ids.map(place).to_numpy()
-    for fold in range(min(num_folds, len(ordered))):
-        yield folds == fold
-
-
 def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
     """Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines."""
     ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))

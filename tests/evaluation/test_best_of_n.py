@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.core.figure import Figure, rate
+from pvg_hf.core.figure import rate
 from pvg_hf.evaluation.best_of_n import (
     balanced_best_of_n,
-    largest_common_n,
     predicted_best_of_n,
     share_of_correct_choices,
 )
@@ -74,18 +73,6 @@ def test_problems_without_enough_of_either_kind_are_left_out():
     assert (pairs.value, pairs.n) == (pytest.approx(0.625), 2)
     assert (balanced_best_of_n(rows, 4).value, balanced_best_of_n(rows, 4).n) == (1.0, 1)
     assert balanced_best_of_n(rows, 6).n == 0
-
-
-def test_the_largest_n_that_tables_have_in_common():
-    tables = [{str(n): Figure(0.5, None, None, eligible) for n, eligible in sizes} for sizes in (
-        ((2, 50), (16, 20), (128, 4)),
-        ((2, 50), (16, 7), (64, 7)),
-    )]  # fmt: skip
-    tables[0]["eligible/256"] = Figure(1.0, None, None, 50)
-    assert largest_common_n(tables, least_eligible=1) == 16
-    assert largest_common_n(tables, least_eligible=8) == 2
-    assert largest_common_n(tables, least_eligible=51) is None
-    assert largest_common_n([], least_eligible=1) is None
 
 
 def test_problems_that_all_agree_still_have_an_interval():

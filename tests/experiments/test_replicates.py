@@ -9,7 +9,7 @@ import pytest
 from experiments.replication import evaluate_replicates, evaluation_stages, split_settings
 from experiments.replication_tables import replicate_recipe, tabulate_replication
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.experimental.judging.evaluation_names import EVALUATION_NAMES
+from pvg_hf.experimental.judging import EVALUATION_NAMES
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
 from pvg_hf.run.judgements import load_judgements
 from pvg_hf.run.layout import RunFolder

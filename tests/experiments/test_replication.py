@@ -18,6 +18,7 @@ from experiments.replication_tables import (
     PARITY_STEP,
     contrast_recipes,
     contrast_table,
+    largest_common_n,
     means_table,
     replicate_recipe,
     tabulate_replication,
@@ -215,3 +216,15 @@ def test_arms_of_the_reference_experiment_are_valid(name):
 def test_the_plan_of_the_reference_experiment_names_its_arms():
     in_the_short_game = ("cgc", "shared", "small", "sequential", "simultaneous", "large")
     assert set(ARMS) == {"arithmetic-head", "arithmetic-likelihood", *(f"short-{arm}" for arm in in_the_short_game)}
+
+
+def test_the_largest_n_that_tables_have_in_common():
+    tables = [{str(n): Figure(0.5, None, None, eligible) for n, eligible in sizes} for sizes in (
+        ((2, 50), (16, 20), (128, 4)),
+        ((2, 50), (16, 7), (64, 7)),
+    )]  # fmt: skip
+    tables[0]["eligible/256"] = Figure(1.0, None, None, 50)
+    assert largest_common_n(tables, least_eligible=1) == 16
+    assert largest_common_n(tables, least_eligible=8) == 2
+    assert largest_common_n(tables, least_eligible=51) is None
+    assert largest_common_n([], least_eligible=1) is None

@@ -6,7 +6,7 @@ nothing that protects it from another attacker.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
-from pvg_hf.evaluation.intervals import problem_folds
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
@@ -37,6 +36,27 @@ Discriminator = Callable[[Sequence[str], np.ndarray, Sequence[str]], np.ndarray]
 Learns from texts and whether each is helpful, of shape `(num_texts,)`, and returns a score for each of some other
 texts; higher is more helpful.
 """
+
+
+def problem_folds(problem_ids: pd.Series, *, num_folds: int, seed: int) -> Iterator[np.ndarray]:
+    """
+    Yield the rows of each fold, as booleans `(n,)`. All solutions of a problem are in one fold.
+
+    The folds' numbers of problems differ by at most one; a seeded hash of the ids assigns them. With fewer problems
+    than folds, there are as many folds as problems.
+
+    Raises:
+        ValueError: if `num_folds` is below 2.
+    """
+    if num_folds < 2:
+        raise ValueError(
+            f"`num_folds` is {num_folds}; it must be at least 2, so that each fold has others to learn from."
+        )
+    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
+    place = {problem_id: index % num_folds for index, problem_id in enumerate(ordered)}
+    folds = problem_ids.map(place).to_numpy()
+    for fold in range(min(num_folds, len(ordered))):
+        yield folds == fold
 
 
 def role_separability(rows: pd.DataFrame, discriminator: Discriminator, *, seed: int, num_folds: int = 5) -> Figure:

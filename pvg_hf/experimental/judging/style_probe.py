@@ -12,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, divide, problem_folds
+from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, divide
 from pvg_hf.evaluation.verifier_quality import roc_auc
+from pvg_hf.experimental.judging.role_separability import problem_folds
 from pvg_hf.experimental.judging.text_features import FEATURE_GROUPS, group_features
 
 _ALPHAS = np.logspace(0, 5, 6)  # of ridge regression on standardised features; chosen within the training folds

@@ -6,8 +6,12 @@ import pytest
 
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.evaluation.intervals import problem_folds
-from pvg_hf.experimental.judging.role_separability import TransformerDiscriminator, hashed_ngrams, role_separability
+from pvg_hf.experimental.judging.role_separability import (
+    TransformerDiscriminator,
+    hashed_ngrams,
+    problem_folds,
+    role_separability,
+)
 from pvg_hf.models.sources import resolve_model
 
 MARK = "Note that the remark comes first.\n"
