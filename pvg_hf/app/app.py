@@ -20,6 +20,7 @@ from starlette.middleware import Middleware
 
 from pvg_hf.app.access import MAX_UPLOAD_BYTES, Gate
 from pvg_hf.app.evaluations_page import build_evaluations_page
+from pvg_hf.app.header import build_header
 from pvg_hf.app.render import FOLDER
 from pvg_hf.app.rounds_page import build_rounds_page
 from pvg_hf.app.runs import OpenRun, open_run
@@ -73,6 +74,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pvg-")))
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")
+        build_header(app, run)
         build_solutions_page(app, run)
     pages: dict[tuple[str, str], Callable[[gr.Blocks], None]] = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
@@ -84,6 +86,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
     for (name, path), build in pages.items():
         with app.route(name, path):
             gr.Navbar(main_page_name="Solutions")
+            build_header(app, run)
             build(app)
     return app
 

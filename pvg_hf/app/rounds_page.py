@@ -7,6 +7,7 @@ import gradio as gr
 import pandas as pd
 
 from pvg_hf.app.events import SLOW
+from pvg_hf.app.header import build_verdict
 from pvg_hf.app.render import heading, notice, render
 from pvg_hf.app.runs import OpenRun, sibling_runs
 from pvg_hf.app.verifiers_page import VERIFIER_PLOTS
@@ -24,6 +25,7 @@ from pvg_hf.run.read import RoundData, RunData
 def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
     gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
+    build_verdict(demo, run)
     figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
     gr.HTML("<h2>Compare two rounds</h2>")

@@ -104,7 +104,7 @@ LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be amo
 def write_verdict(run: RunData) -> list[Statement]:
     """Findings up to the last evaluated round: what the last verifier is worth first, then the provers."""
     if not run.evaluated:
-        return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alert_statement(run)]
+        return [Statement("plain", "No verdict yet", "no round has been evaluated."), alert_statement(run)]
     last = run.evaluated[-1]
     return [
         *verifier_statements(run.evaluated),
@@ -116,7 +116,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         _pair_statement(run),
         *_role_statements(last),
         *_author_statements(last),
-        _alert_statement(run),
+        alert_statement(run),
     ]
 
 
@@ -296,7 +296,8 @@ def _author_statements(last: RoundData) -> list[Statement]:
     ]
 
 
-def _alert_statement(run: RunData) -> Statement:
+def alert_statement(run: RunData) -> Statement:
+    """Return the kinds of alerts of a run, with links to those in the report."""
     kinds = Counter(alert["kind"] for alert in run.alerts)
     notes = [LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []
     is_bad = bool(kinds.keys() - EXPECTED_ALERTS.keys())
