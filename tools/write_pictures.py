@@ -86,9 +86,8 @@ def _constants(tree: ast.AST) -> Iterator[Any]:
 
 def shoot_solutions(games: Path) -> bytes:
     with serving_app(games / "quickstart") as url, browsing(f"{url}/") as page:
-        page.locator("#card-sneaky pre").wait_for()
-        page.locator("#reveal").click()
-        page.get_by_text("Reference", exact=False).first.wait_for()
+        page.locator("a.row").first.click()
+        page.locator("#card-sneaky pre").first.wait_for()
         return shoot(page)
 
 
@@ -197,7 +196,7 @@ PICTURES = {
             *APP,
             "pvg_hf/app/solutions_page.py",
             "pvg_hf/app/histogram.py",
-            *(f"pvg_hf/app/templates/{name}.html.jinja" for name in ("problem", "solution", "histogram")),
+            *(f"pvg_hf/app/templates/{name}.html.jinja" for name in ("pair", "solution", "histogram")),
         ),
     ),
     "app-rounds.png": Picture(

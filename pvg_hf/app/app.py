@@ -75,7 +75,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")
         build_header(app, run)
-        build_solutions_page(app, run)
+        build_solutions_page(app, run, folder)
     pages: dict[tuple[str, str], Callable[[gr.Blocks], None]] = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
         ("Verifiers", "verifiers"): partial(build_verifiers_page, run=run),

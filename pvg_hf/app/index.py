@@ -2,61 +2,112 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, replay_advice
+from pvg_hf.core.integrity import DamagedFileError, check_file, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.layout import RunFolder, pool_file, pool_test_file
-
-
-class Filter(StrEnum):
-    """
-    Selects problems by how their solutions affected the verifier of their round.
-
-    A filter compares the most convincing valid sneaky mistake with the most convincing helpful correct solution. A
-    problem without the solutions that a filter needs is left out.
-    """
-
-    ALL = "all"
-    FOOLED = "fooled"  # the mistake scores above the correct solution; the same as `fooled` in the report
-    CAUGHT = "caught"  # the correct solution scores at least as high
-    SNEAKY_ACCEPTED = "sneaky_accepted"  # the mistake scores above the threshold
-    HELPFUL_REJECTED = "helpful_rejected"  # a helpful correct solution does not
+from pvg_hf.evaluation.verifiers_by_pools import own_verifier, threshold_at_completeness
+from pvg_hf.run.layout import POOL_SCORES, RunFolder, pool_file, pool_test_file
 
 
 @dataclass(frozen=True)
 class Query:
-    """A search for problems."""
+    """A selection of solutions, and their order. `None` means any."""
 
-    round_index: int  # of the prover that wrote the solutions; -1 is the base prover
-    is_test: bool = True  # else the verifier's problems (D_V), which later verifiers learn from
-    filter: Filter = Filter.ALL
-    difficulty: str | None = None  # as the task names it; any by default
-    search: str = ""  # text contained in the problem or its id; case is ignored
+    round_index: int | None = None  # of the prover; -1 is the base prover
+    is_test: bool | None = None  # else the verifier's problems (D_V), which later verifiers learn from
+    role: Role | None = None
+    correct: bool | None = None
+    accepted: bool | None = None  # by the verifier of the solution's round
+    fooled: int | None = None  # round of a verifier that accepts the solution, a valid mistake
+    flaw: str | None = None  # kind of the first flaw
+    difficulty: str | None = None  # as the task names it
+    problem_id: str | None = None
+    search: str = ""  # text contained in the problem, its id or the solution; case is ignored
+    sort: str = "score"  # a key of `SORTED`
+    is_descending: bool = True
+
+
+SORTED = {
+    "problem": "problem_id",
+    "round": "round_index",
+    "role": "role",
+    "correct": "correct",
+    "score": "score",
+    "accepted": "accepted",
+    "fooled": "len(fooled_by)",
+    "flaw": "flaw",
+    "flaws": "num_flaws",
+    "tests": "share_passed",
+    "tokens": "num_tokens",
+    "difficulty": "try_cast(difficulty AS DOUBLE)",
+}
+"""Columns by which solutions can be sorted, and how."""
+
+
+@dataclass(frozen=True)
+class ListedSolution:
+    """A solution without its text."""
+
+    key: str  # names the solution within the run
+    place: tuple[int, int]  # for [`SolutionIndex.read`]
+    round_index: int
+    is_test: bool
+    problem_id: str
+    role: Role
+    sample_index: int
+    correct: bool
+    outcome: str
+    score: float | None  # by the verifier of its round; that of round 0 for the base prover
+    accepted: bool | None  # `None` if it failed or has no score
+    fooled_by: tuple[int, ...]  # rounds of the verifiers that accept this mistake
+    flaw: str | None
+    num_flaws: int | None
+    share_passed: float | None  # of a program's hidden tests
+    num_tokens: int | None
+    difficulty: str | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was cut or has no answer: it shows no mistake."""
+        return self.outcome in FAILED_OUTCOMES
 
 
 _TABLES = """
 CREATE TABLE solutions (
     file_index INTEGER, row_index BIGINT, round_index INTEGER, is_test BOOLEAN, problem_id VARCHAR, role VARCHAR,
-    sample_index INTEGER, correct BOOLEAN, has_failed BOOLEAN, score DOUBLE, num_flaws INTEGER
+    sample_index INTEGER, correct BOOLEAN, outcome VARCHAR, has_failed BOOLEAN, score DOUBLE, num_tokens INTEGER,
+    num_flaws INTEGER, flaw VARCHAR, share_passed DOUBLE
 );
 CREATE TABLE problems (problem_id VARCHAR PRIMARY KEY, problem VARCHAR, difficulty VARCHAR);
+CREATE TABLE crossed (
+    verifier INTEGER, round_index INTEGER, problem_id VARCHAR, role VARCHAR, sample_index INTEGER, score DOUBLE
+);
+CREATE TABLE thresholds (verifier INTEGER, round_index INTEGER, threshold DOUBLE);
 """
+
+# Columns that only some tasks have, by their names here.
+_OWN = {
+    "num_flaws": "num_flaws",
+    "flaw": "first_flaw_kind",
+    "share_passed": "hidden_pass_rate",
+    "difficulty": "difficulty",
+}
 
 _INSERT_SOLUTIONS = """
 INSERT INTO solutions
-SELECT $file_index, file_row_number, $round_index, part = 'test', problem_id, role, sample_index, correct,
-    list_contains($failed, outcome), score, {num_flaws}
+SELECT $file_index, file_row_number, $round_index, part = 'test', problem_id, role, sample_index, correct, outcome,
+    list_contains($failed, outcome), score, num_tokens, {num_flaws}, {flaw}, {share_passed}
 FROM read_parquet($path, file_row_number = true)
 """
 
@@ -65,31 +116,72 @@ INSERT OR IGNORE INTO problems
 SELECT problem_id, any_value(problem), any_value({difficulty})::VARCHAR FROM read_parquet($path) GROUP BY problem_id
 """
 
-_SUMMARIZE = """
-CREATE TABLE summaries AS
-SELECT round_index, is_test, problem_id,
-    max(score) FILTER (role = 'helpful' AND correct AND NOT has_failed) AS best_helpful,
-    min(score) FILTER (role = 'helpful' AND correct AND NOT has_failed) AS worst_helpful,
-    max(score) FILTER (role = 'sneaky' AND NOT correct AND NOT has_failed) AS best_sneaky
-FROM solutions GROUP BY ALL
+_INSERT_CROSSED = """
+INSERT INTO crossed
+SELECT verifier, round_index, problem_id, role, sample_index, score FROM read_parquet($path) WHERE score IS NOT NULL
 """
 
-# Condition and order of each filter. Most informative problems come first, and ties are ordered by id.
-_FILTERS = {
-    Filter.ALL: ("true", "problem_id"),
-    Filter.FOOLED: ("best_sneaky > best_helpful", "best_sneaky - best_helpful DESC, problem_id"),
-    Filter.CAUGHT: ("best_sneaky <= best_helpful", "best_helpful - best_sneaky DESC, problem_id"),
-    Filter.SNEAKY_ACCEPTED: ("best_sneaky > $threshold", "best_sneaky DESC, problem_id"),
-    Filter.HELPFUL_REJECTED: ("worst_helpful <= $threshold", "worst_helpful, problem_id"),
+# A round that is not evaluated yet has the scores of its own verifier only.
+_INSERT_OWN = """
+INSERT INTO crossed
+SELECT round_index, round_index, problem_id, role, sample_index, score FROM solutions
+WHERE is_test AND round_index >= 0 AND score IS NOT NULL
+    AND round_index NOT IN (SELECT round_index FROM crossed WHERE verifier = round_index)
+"""
+
+_READ_COMPLETE = """
+SELECT verifier, round_index, c.score, role, correct
+FROM crossed c JOIN solutions s USING (round_index, problem_id, role, sample_index)
+WHERE s.is_test AND NOT has_failed AND role = 'helpful' AND correct
+"""
+
+_LIST = """
+CREATE TABLE listed AS
+WITH
+accepting AS (
+    SELECT c.round_index, problem_id, role, sample_index, list_sort(list(c.verifier)) AS verifiers
+    FROM crossed c JOIN thresholds t ON t.verifier = c.verifier AND t.round_index = c.round_index
+    WHERE c.score >= threshold GROUP BY ALL
+),
+scored AS (
+    SELECT s.* REPLACE (coalesce(s.score, c.score) AS score), a.verifiers
+    FROM solutions s
+    LEFT JOIN crossed c ON s.is_test AND c.verifier = greatest(s.round_index, 0) AND c.round_index = s.round_index
+        AND c.problem_id = s.problem_id AND c.role = s.role AND c.sample_index = s.sample_index
+    LEFT JOIN accepting a ON s.is_test AND a.round_index = s.round_index AND a.problem_id = s.problem_id
+        AND a.role = s.role AND a.sample_index = s.sample_index
+),
+judged AS (
+    SELECT s.*, CASE WHEN has_failed THEN NULL ELSE score >= threshold END AS accepted
+    FROM scored s
+    LEFT JOIN thresholds t ON t.verifier = greatest(s.round_index, 0) AND t.round_index = s.round_index
+)
+SELECT j.* EXCLUDE (verifiers), difficulty, lower(problem) AS problem,
+    CASE WHEN correct OR has_failed THEN []
+        WHEN verifiers IS NOT NULL THEN verifiers
+        WHEN accepted AND NOT is_test THEN [round_index] ELSE [] END AS fooled_by
+FROM judged j JOIN problems USING (problem_id)
+"""
+
+_COLUMNS = """file_index, row_index, round_index, is_test, problem_id, role, sample_index, correct, outcome, score, accepted,
+    fooled_by, flaw, num_flaws, share_passed, num_tokens, difficulty"""
+
+_SEARCH = """
+SELECT $file_index AS file_index, file_row_number AS row_index FROM read_parquet($path, file_row_number = true)
+WHERE contains(lower(solution), $search)
+"""
+
+_CONDITIONS = {
+    "round_index": "round_index = $round_index",
+    "is_test": "is_test = $is_test",
+    "role": "role = $role",
+    "correct": "correct = $correct",
+    "accepted": "accepted = $accepted",
+    "fooled": "list_contains(fooled_by, $fooled)",
+    "flaw": "flaw = $flaw",
+    "difficulty": "difficulty = $difficulty",
+    "problem_id": "problem_id = $problem_id",
 }
-
-_FIND = """
-SELECT problem_id FROM summaries JOIN problems USING (problem_id)
-WHERE round_index = $round_index AND is_test = $is_test AND ({condition})
-    AND ($difficulty IS NULL OR difficulty = $difficulty)
-    AND ($search = '' OR contains(lower(problem), lower($search)) OR contains(lower(problem_id), lower($search)))
-ORDER BY {order}
-"""
 
 _READ_ROWS = """
 SELECT * FROM read_parquet($path, file_row_number = true)
@@ -99,19 +191,29 @@ WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row
 
 @dataclass(frozen=True)
 class PoolFile:
-    """A file of the pool, and the round of its solutions."""
+    """A file of the pool, and what its solutions have in common."""
 
     path: Path
     round_index: int
+    role: Role
+    is_test: bool
+
+    @property
+    def code(self) -> str:
+        """Name of the file in keys of solutions, e.g. `1ts`: round 1, test problems, sneaky."""
+        number = "b" if self.round_index == BASE_ROUND else str(self.round_index)
+        return f"{number}{'t' if self.is_test else 'd'}{self.role.value[0]}"
 
 
 class SolutionIndex:
     """
     Searchable index of a run's solutions.
 
-    It opens in about a second on 200,000 solutions, reads only Parquet files and each round's `calibration.json`, and
-    is safe to use from several threads. The run may be unfinished; the index does not see later rounds, for which a
-    new one is opened.
+    It opens in a few seconds on 200,000 solutions, reads only Parquet files, and is safe to use from several threads. The run
+    may be unfinished; the index does not see later rounds, for which a new one is opened.
+
+    A solution is accepted if the verifier of its round accepts it at the score at which it accepts 95 % of its prover's helpful
+    correct test solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]).
 
     Attributes:
         damage: Files that could not be read, and what to do about each. Their solutions are left out.
@@ -126,50 +228,93 @@ class SolutionIndex:
         self._files = list(pool_files(folder))
         for file_index, file in enumerate(self._files):
             self._add(file_index, file)
-        self._connection.execute(_SUMMARIZE)
+        for place in folder.rounds("evaluation").values():
+            if (place / POOL_SCORES).is_file():
+                self._insert(place / POOL_SCORES, [(_INSERT_CROSSED, {})])
+        self._connection.execute(_INSERT_OWN)
+        self._thresholds = self._find_thresholds()
+        if self._thresholds:
+            rows = [(verifier, pool, value) for (verifier, pool), value in self._thresholds.items()]
+            self._connection.executemany("INSERT INTO thresholds VALUES (?, ?, ?)", rows)
+        self._connection.execute(_LIST)
         self._scores: dict[tuple[int, bool], dict[bool, np.ndarray]] = {}
-        self._thresholds = {k: self._read_threshold(folder, k) for k in self.rounds}
+        self._search = lru_cache(maxsize=8)(self._search_texts)
 
     @property
     def rounds(self) -> list[int]:
         """Rounds with solutions, in ascending order; -1 is the base prover."""
-        return [k for (k,) in self._ask("SELECT DISTINCT round_index FROM solutions ORDER BY 1")]
+        return self._list_values("round_index", "round_index")
 
     @property
     def num_solutions(self) -> int:
-        return self._ask("SELECT count(*) FROM solutions")[0][0]
+        return self.count(Query())
 
     @property
     def difficulties(self) -> list[str]:
         """Difficulties as the task names them, in numeric order; empty if the task has none."""
-        query = "SELECT DISTINCT difficulty FROM problems WHERE difficulty IS NOT NULL"
-        return [value for (value,) in self._ask(f"{query} ORDER BY try_cast(difficulty AS DOUBLE), difficulty")]
+        return self._list_values("difficulty", "try_cast(difficulty AS DOUBLE), difficulty")
+
+    @property
+    def flaws(self) -> list[str]:
+        """Kinds of flaws; empty if the task knows none."""
+        return self._list_values("flaw", "flaw")
+
+    @property
+    def verifiers(self) -> list[int]:
+        """Rounds of the verifiers whose scores are known."""
+        return sorted({verifier for verifier, _ in self._thresholds})
+
+    @property
+    def columns(self) -> list[str]:
+        """Keys of `SORTED` that some solution has a value in."""
+        # `count` leaves out null.
+        counts = self._ask(f"SELECT {', '.join(f'count({column})' for column in SORTED.values())} FROM listed")[0]
+        return [name for name, number in zip(SORTED, counts) if number]
 
     def has_part(self, round_index: int, *, is_test: bool) -> bool:
         """Whether a round has solutions of test problems, or else of the verifier's problems (D_V)."""
-        query = "SELECT count(*) FROM summaries WHERE round_index = ? AND is_test = ?"
-        return self._ask(query, [round_index, is_test])[0][0] > 0
+        return self.count(Query(round_index, is_test)) > 0
 
-    def threshold(self, round_index: int) -> float | None:
-        """Acceptance threshold of a round's verifier: higher scores are accepted; `None` if unknown."""
-        return self._thresholds.get(round_index)
+    def threshold(self, round_index: int, verifier: int | None = None) -> float | None:
+        """Lowest score that a verifier, by default the round's own, accepts among the round's solutions; `None` if unknown."""
+        return self._thresholds.get((own_verifier(round_index) if verifier is None else verifier, round_index))
 
-    def find(self, query: Query) -> list[str]:
-        """Ids of the problems that match a query, the most informative first."""
-        condition, order = _FILTERS[query.filter]
-        values: dict[str, Any] = {
-            "round_index": query.round_index,
-            "is_test": query.is_test,
-            "difficulty": query.difficulty,
-            "search": query.search,
-        }
-        if "$threshold" in condition:
-            values["threshold"] = self.threshold(query.round_index)
-        return [found for (found,) in self._ask(_FIND.format(condition=condition, order=order), values)]
+    def problems(self, round_index: int, *, is_test: bool = True) -> list[str]:
+        """Ids of the problems that a round has solutions to, in ascending order."""
+        query = "SELECT DISTINCT problem_id FROM listed WHERE round_index = ? AND is_test = ? ORDER BY 1"
+        return [found for (found,) in self._ask(query, [round_index, is_test])]
+
+    def count(self, query: Query) -> int:
+        """Number of solutions that match a query."""
+        return self._select("count(*)", query, "")[0][0]
+
+    def find(self, query: Query, start: int = 0, count: int | None = None) -> list[ListedSolution]:
+        """Solutions that match a query, in its order; those without a value in the sorted column come last."""
+        direction = "DESC" if query.is_descending else "ASC"
+        order = f"{SORTED[query.sort]} {direction} NULLS LAST, round_index DESC, problem_id, role, score DESC, sample_index"
+        limit = "" if count is None else f"LIMIT {int(count)} OFFSET {int(start)}"
+        return [self._listed(*row) for row in self._select(_COLUMNS, query, f"ORDER BY {order} {limit}")]
+
+    def find_key(self, key: str) -> ListedSolution | None:
+        """The solution that a key names; `None` if there is none."""
+        codes = {file.code: file_index for file_index, file in enumerate(self._files)}
+        code, row_index = key.rstrip("0123456789"), key[len(key.rstrip("0123456789")) :]
+        if code not in codes or not row_index or len(row_index) > 12:
+            return None
+        query = f"SELECT {_COLUMNS} FROM listed WHERE file_index = ? AND row_index = ?"
+        return next((self._listed(*row) for row in self._ask(query, [codes[code], int(row_index)])), None)
+
+    def crossed_scores(self, problem_id: str) -> dict[tuple[int, Role, int], dict[int, float]]:
+        """Scores of a problem's test solutions, by round, role and sample index, by the round of the verifier."""
+        found: dict[tuple[int, Role, int], dict[int, float]] = {}
+        query = "SELECT round_index, role, sample_index, verifier, score FROM crossed WHERE problem_id = ? ORDER BY verifier"
+        for round_index, role, sample_index, verifier, score in self._ask(query, [problem_id]):
+            found.setdefault((round_index, Role(role), sample_index), {})[verifier] = score
+        return found
 
     def solutions(self, round_index: int, problem_id: str, *, is_test: bool = True) -> list[dict[str, Any]]:
         """Full rows of a problem's solutions in a round, the most convincing of each role first."""
-        query = "SELECT file_index, row_index FROM solutions WHERE round_index = ? AND problem_id = ? AND is_test = ?"
+        query = "SELECT file_index, row_index FROM listed WHERE round_index = ? AND problem_id = ? AND is_test = ?"
         places = self._ask(f"{query} ORDER BY role, score DESC, sample_index", [round_index, problem_id, is_test])
         return self.read(places)
 
@@ -214,51 +359,88 @@ class SolutionIndex:
             raise DamagedFileError(path, f"cannot be read ({str(err).strip().splitlines()[0]})") from err
 
     def _add(self, file_index: int, file: PoolFile) -> None:
-        path = str(file.path)
+        failed = sorted(outcome.value for outcome in FAILED_OUTCOMES)
+        values = {"file_index": file_index, "round_index": file.round_index, "failed": failed}
+        self._insert(file.path, [(_INSERT_SOLUTIONS, values), (_INSERT_PROBLEMS, {})])
+
+    def _insert(self, path: Path, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Insert from a Parquet file, or note that it is damaged."""
         try:
-            check_file(file.path)  # DuckDB does not verify the checksums of pages
-            columns = pq.read_schema(file.path).names
-            own = {name: name if name in columns else "NULL" for name in ("num_flaws", "difficulty")}
-            values = {"file_index": file_index, "round_index": file.round_index, "path": path}
-            failed = sorted(outcome.value for outcome in FAILED_OUTCOMES)
-            self._connection.execute(_INSERT_SOLUTIONS.format(**own), {**values, "failed": failed})
-            self._connection.execute(_INSERT_PROBLEMS.format(**own), {"path": path})
+            check_file(path)  # DuckDB does not verify the checksums of pages
+            columns = pq.read_schema(path).names
+            own = {ours: name if name in columns else "NULL" for ours, name in _OWN.items()}
+            for statement, values in statements:
+                self._connection.execute(statement.format(**own), {**values, "path": str(path)})
         except DamagedFileError as err:
             self.damage.append(str(err))
         except (duckdb.Error, ValueError, OSError) as err:  # other columns, or no permission
             reason = str(err).strip().splitlines()[0]
-            self.damage.append(f"{path} cannot be read ({reason}). {replay_advice(file.path.parent)}")
+            self.damage.append(f"{path} cannot be read ({reason}). {replay_advice(path.parent)}")
 
-    def _read_threshold(self, folder: RunFolder, round_index: int) -> float | None:
-        if round_index == BASE_ROUND:
-            return None
-        path = folder.verifier(round_index) / CALIBRATION
-        try:
-            calibration = read_json(path)
-        except ValueError as err:
-            self.damage.append(str(err))
-            return None
-        threshold = calibration.get("threshold") if isinstance(calibration, dict) else None
-        if isinstance(threshold, int | float):
-            return float(threshold)
-        self.damage.append(f"{path} holds no number as its `threshold`. {replay_advice(path.parent)}")
-        return None
+    def _find_thresholds(self) -> dict[tuple[int, int], float]:
+        """Threshold of each verifier (its round) on each pool (its round)."""
+        complete = self._connection.execute(_READ_COMPLETE).df()
+        groups = complete.groupby(["verifier", "round_index"])
+        found = {(int(verifier), int(pool)): threshold_at_completeness(rows) for (verifier, pool), rows in groups}
+        return {place: value for place, value in found.items() if value is not None}
+
+    def _listed(self, file_index: int, row_index: int, *values: Any) -> ListedSolution:
+        round_index, is_test, problem_id, role, *others = values
+        sample_index, correct, outcome, score, accepted, fooled_by, *own = others
+        return ListedSolution(
+            f"{self._files[file_index].code}{row_index}",
+            (file_index, row_index),
+            *(round_index, is_test, problem_id, Role(role)),
+            *(sample_index, correct, outcome, score, accepted, tuple(fooled_by)),
+            *own,
+        )
+
+    def _select(self, what: str, query: Query, order: str) -> list[tuple[Any, ...]]:
+        asked = {name: value for name in _CONDITIONS if (value := getattr(query, name)) is not None}
+        conditions = [_CONDITIONS[name] for name in asked]
+        cursor, search = self._connection.cursor(), query.search.lower()
+        if search:
+            cursor.register("found", self._search(search))
+            words = "contains(problem, $search) OR contains(lower(problem_id), $search)"
+            conditions.append(f"({words} OR (file_index, row_index) IN (SELECT (file_index, row_index) FROM found))")
+            asked["search"] = search
+        where = " AND ".join(conditions) or "true"
+        return cursor.execute(f"SELECT {what} FROM listed WHERE {where} {order}", asked).fetchall()
+
+    def _search_texts(self, search: str) -> pa.Table:
+        """Places of the solutions whose text contains a search term, in lower case."""
+        found = []
+        for file_index, file in enumerate(self._files):
+            values = {"file_index": file_index, "path": str(file.path), "search": search}
+            try:
+                found.append(self._connection.cursor().sql(_SEARCH, params=values).to_arrow_table())
+            except duckdb.Error:  # it was damaged when the index was opened, too
+                continue
+        return pa.concat_tables(found) if found else pa.table({"file_index": [], "row_index": []})
+
+    def _list_values(self, column: str, order: str) -> list[Any]:
+        query = f"SELECT {column} FROM listed WHERE {column} IS NOT NULL GROUP BY {column} ORDER BY {order}"
+        return [value for (value,) in self._ask(query)]
 
     def _sort(self, *values: int | bool) -> np.ndarray:
-        query = "SELECT score FROM solutions WHERE round_index = ? AND is_test = ? AND correct = ?"
+        query = "SELECT score FROM listed WHERE round_index = ? AND is_test = ? AND correct = ?"
         query += " AND NOT has_failed AND score IS NOT NULL ORDER BY score"
         return np.asarray(self._connection.cursor().execute(query, values).fetchnumpy()["score"])
 
-    def _ask(self, query: str, values: dict[str, Any] | list[Any] | None = None) -> list[tuple[Any, ...]]:
+    def _ask(self, query: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.cursor().execute(query, values).fetchall()
 
 
 def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
     """Pool files with the provers' solutions in the game's two roles, round by round."""
     for round_index in (BASE_ROUND, *folder.rounds("pool")):
-        names = [name(role) for role in GAME_ROLES for name in (pool_test_file, pool_file)]
-        paths = [folder.pool(round_index) / name for name in names]
-        yield from (PoolFile(path, round_index) for path in paths if path.exists())
+        pool = folder.pool(round_index)
+        files = [
+            PoolFile(pool / name(role), round_index, role, is_test)
+            for role in GAME_ROLES
+            for name, is_test in ((pool_test_file, True), (pool_file, False))
+        ]
+        yield from (file for file in files if file.path.exists())
 
 
 def role_rows(rows: Sequence[dict[str, Any]], role: Role) -> list[dict[str, Any]]:

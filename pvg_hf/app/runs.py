@@ -56,7 +56,7 @@ class OpenRun:
         return self.folder.root.resolve().name
 
     def index(self) -> SolutionIndex:
-        return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
+        return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "evaluation/*/pool_scores.parquet"))
 
     def evaluations(self) -> Evaluations:
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))

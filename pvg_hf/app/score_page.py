@@ -67,9 +67,7 @@ def _problems(run: OpenRun, rounds: list[int]) -> str:
 def find_example(run: OpenRun, round_index: int) -> tuple[str, str]:
     """Find a test problem and its most convincing helpful solution in the round; empty texts if there is none."""
     index = run.index()
-    for problem_id in index.find(Query(round_index))[:20]:
-        rows = index.solutions(round_index, problem_id)
-        found = next((row for row in rows if row["role"] == Role.HELPFUL), None)
-        if found is not None:
-            return found["problem"], found["solution"].strip()
+    found = index.find(Query(round_index, is_test=True, role=Role.HELPFUL), 0, 1)
+    for row in index.read([one.place for one in found]):
+        return row["problem"], row["solution"].strip()
     return "", ""

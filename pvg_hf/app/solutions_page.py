@@ -1,291 +1,303 @@
-"""The page "Solutions": a helpful and a sneaky solution to the same problem, side by side."""
+"""The page "Solutions": a table of all solutions, each with the other role's solution to the same problem, and exports."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
-from pvg_hf.app.events import FAST, INVISIBLE, SHOW_ADDRESS, TAKE_STEPS, shown_if, wire
+from pvg_hf.app.events import INVISIBLE, SLOW
 from pvg_hf.app.histogram import make_histogram
-from pvg_hf.app.index import Filter, Query, SolutionIndex
-from pvg_hf.app.links import View, parse_link, read_link, write_link
-from pvg_hf.app.render import heading, notice, problems, render
+from pvg_hf.app.index import ListedSolution, Query, SolutionIndex
+from pvg_hf.app.links import MAX_SEARCH_CHARACTERS, SIZES, View, parse_link, read_link, write_link
+from pvg_hf.app.pairs_export import FORMATS, write_export
+from pvg_hf.app.render import notice, problems, render
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.app.showing import ShownProblem, show_problem
+from pvg_hf.app.showing import ShownPair, show_pair, show_rounds, with_steps
+from pvg_hf.app.text_scores import ScoreDesk
+from pvg_hf.app.views import ShownView, build_view
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.disk_names import BASE_ROUND
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.score_calibration import COMPLETENESS
 
-MAX_SEARCH_CHARACTERS = 200
-FILTERS = {
-    "every problem": Filter.ALL,
-    "fooled": Filter.FOOLED,
-    "caught": Filter.CAUGHT,
-    "mistake accepted": Filter.SNEAKY_ACCEPTED,
-    "correct rejected": Filter.HELPFUL_REJECTED,
-}
-MEANINGS = {
-    Filter.ALL: "",
-    Filter.FOOLED: "Fooled: a valid sneaky mistake scores above the best helpful correct solution.",
-    Filter.CAUGHT: "Caught: no valid sneaky mistake scores above the best helpful correct solution.",
-    Filter.SNEAKY_ACCEPTED: "A valid sneaky mistake scores above the threshold.",
-    Filter.HELPFUL_REJECTED: "A helpful correct solution does not score above the threshold.",
-}
-PARTS = {"test": True, "training": False}
-ANY = "any"
-KEYS = "Keys: right arrow or n for the next problem, left arrow or p for the previous one, r to reveal."
+LEGEND = (
+    f"Accepted: the score is one at which the verifier of the round accepts {100 * COMPLETENESS:.0f} % of its prover's helpful correct test "
+    "solutions. Fools: the verifiers that accept a mistake, each at that share on the same solutions."
+)
+TITLES = {"fooled": "fools verifier", "tests": "tests passed"}
+NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
+
+
+def build_solutions_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
+    """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
+    desk = ScoreDesk(run)
+    address = build_view(demo, lambda values: show_solutions(run, desk, values))
+    with gr.Row(elem_id="export-row"):
+        kind = gr.Dropdown(list(FORMATS), value=next(iter(FORMATS)), label="Export as", elem_id="export-kind")
+        export = gr.Button("Export the selected rows, or all that the filters leave", elem_id="export")
+    state = gr.HTML(elem_id="export-state", elem_classes="state")
+    file = gr.DownloadButton("Download", elem_id="export-file", elem_classes=[INVISIBLE])
+
+    def write(kind: str, link: str):
+        try:
+            path, number = write_export(run.index(), read_link(parse_link(link), run.index()), kind, folder)
+        except ValueError as err:
+            return notice(str(err), kind="problem"), gr.DownloadButton(elem_classes=[INVISIBLE])
+        return notice(f"{number:,} rows as {kind}."), gr.DownloadButton(value=str(path), elem_classes=[])
+
+    # The rows that are selected are in the browser's address alone.
+    export.click(write, [kind, address], [state, file], js="(kind) => [kind, location.search]", **SLOW)
+
+
+def show_solutions(run: OpenRun, desk: ScoreDesk, values: Mapping[str, str]) -> ShownView:
+    """Render the table or a pair, as an address asks."""
+    index = run.index()
+    damage = problems(index.damage)
+    if not index.rounds:
+        return ShownView("", damage + problems([_missing(run)]), "?")
+    view = read_link(values, index)
+    count = index.count(view.query)
+    view = replace(view, page=min(view.page, max(1, ceil(count / view.size))))
+    opened, view = _find_opened(index, view, count)
+    if opened is None:
+        return ShownView(_filters(index, view), damage + _table(index, view, count), write_link(view))
+    try:
+        return ShownView("", damage + _pair(index, desk, view, opened, count), write_link(view))
+    except DamagedFileError as err:
+        return ShownView("", problems([str(err)]), write_link(view))
+
+
+def _missing(run: OpenRun) -> str:
+    return (
+        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
+        f"run with: {play_command(run.folder.root)}"
+    )
+
+
+def _find_opened(index: SolutionIndex, view: View, count: int) -> tuple[ListedSolution | None, View]:
+    """Return the solution that a view opens, if any, and the view with its key and place."""
+    opened = index.find_key(view.opened) if view.opened else None
+    if opened is None and view.at is not None and count:
+        view = replace(view, at=view.at % count)  # beyond the ends it goes round
+        opened = next(iter(index.find(view.query, view.at, 1)), None)
+    return opened, replace(view, opened=opened.key if opened else None, at=view.at if opened else None)
+
+
+# The form
+
+
+def _filters(index: SolutionIndex, view: View) -> str:
+    query = view.query
+    parts, truths = {True: "test", False: "training"}, {True: "yes", False: "no"}
+    rounds = [(k, round_words(k)) for k in index.rounds]
+    yes_no = [("yes", "yes"), ("no", "no")]
+    choices = [
+        _Choice("round", "Round", rounds, query.round_index),
+        _Choice("part", "Problems", [("test", "test"), ("training", "training")], parts.get(query.is_test)),
+        _Choice("role", "Role", [(role.value, role.value) for role in GAME_ROLES], query.role and query.role.value),
+        _Choice("correct", "Correct", yes_no, truths.get(query.correct)),
+        _Choice("accepted", "Accepted", yes_no, truths.get(query.accepted)),
+        _Choice("fooled", "Fools verifier", [(k, str(k)) for k in index.verifiers], query.fooled),
+        _Choice("flaw", "First flaw", [(kind, kind.replace("_", " ")) for kind in index.flaws], query.flaw),
+        _Choice("difficulty", "Difficulty", [(name, name) for name in index.difficulties], query.difficulty),
+    ]
+    return render(
+        "filters",
+        query=query,
+        choices=[choice for choice in choices if choice.options],
+        max_search=MAX_SEARCH_CHARACTERS,
+        sizes=SIZES,
+        chosen_size=view.size,
+        sort=("-" if query.is_descending else "") + query.sort,
+    )
 
 
 @dataclass(frozen=True)
-class Page:
-    """Components of the page: those that select a view, and those that show it."""
+class _Choice:
+    """A list of values to filter by."""
 
-    controls: list[gr.Dropdown | gr.Textbox]
-    buttons: list[gr.Button]  # previous and next
-    position: gr.Number
-    picks: dict[Role, gr.Dropdown]
-    panels: list[gr.HTML]  # problem, helpful, sneaky, histogram
-    reveal: gr.Button
-    is_revealed: gr.State
-    link: gr.Textbox  # the view currently shown, independent of what is being typed into the controls
-    steps: gr.Number  # net presses of Next and Previous since the last call, filled in by the browser
-
-    @property
-    def outputs(self) -> list[gr.components.Component]:
-        # The link comes first: an event that another value triggers in the browser must already see the new view.
-        return [self.link, self.position, *self.picks.values(), *self.panels, self.reveal, self.is_revealed]
+    name: str
+    title: str
+    options: list[tuple[Any, str]]
+    chosen: Any
 
 
-def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
-    """Build the page. It must be called within the context of `demo`."""
-    index = run.index()
-    gr.HTML(
-        heading(f"{run.name}: solutions", "Who is right? Read both, then reveal. What a model wrote is shown as text.")
-    )
-    state = gr.HTML(_problems(run), elem_classes="state")
-    with gr.Column(elem_classes=shown_if(bool(index.rounds))) as body:
-        page = _make_panels(_make_controls(index))
-    _wire(demo, run, page, [state, body])
+def round_words(round_index: int) -> str:
+    return "base prover" if round_index == BASE_ROUND else f"round {round_index}"
 
 
-def _problems(run: OpenRun) -> str:
-    index = run.index()
-    missing = (
-        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or"
-        f" resume the run with: {play_command(run.folder.root)}"
-    )
-    return problems(index.damage if index.rounds else [*index.damage, missing])
+# The table
 
 
-def _make_controls(index: SolutionIndex) -> list[gr.Dropdown | gr.Textbox]:
-    with gr.Row(elem_id="filters"):
-        round_index = gr.Dropdown(
-            _rounds(index), value=next(reversed(index.rounds), None), label="Round", elem_id="round", min_width=130
-        )
-        part = gr.Dropdown(list(PARTS), value=next(iter(PARTS)), label="Problems", elem_id="part", min_width=130)
-        shown = gr.Dropdown(list(FILTERS), value=next(iter(FILTERS)), label="Show", elem_id="show", min_width=150)
-        difficulty = gr.Dropdown(
-            [ANY, *index.difficulties],
-            value=ANY,
-            label="Difficulty",
-            elem_classes=shown_if(bool(index.difficulties)),
-            elem_id="difficulty",
-            min_width=100,
-        )
-        search = gr.Textbox(
-            label="Search in problems",
-            placeholder="word or id",
-            max_length=MAX_SEARCH_CHARACTERS,
-            elem_id="search",
-            min_width=150,
-        )
-    return [round_index, part, shown, difficulty, search]
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    kind: str = ""
 
 
-def _rounds(index: SolutionIndex) -> list[tuple[str, int]]:
-    return [("base prover" if k == BASE_ROUND else f"round {k}", k) for k in index.rounds]
-
-
-def _make_panels(controls: list[gr.Dropdown | gr.Textbox]) -> Page:
-    with gr.Row(elem_id="steps-row"):
-        previous = gr.Button("Previous", elem_id="previous")
-        position = gr.Number(1, label="Problem", precision=0, minimum=1, elem_id="position")
-        following = gr.Button("Next", elem_id="next")
-    problem = gr.HTML(elem_id="problem")
-    reveal = gr.Button("Reveal", variant="primary", elem_id="reveal")
-    picks, cards = {}, []
-    with gr.Row():
-        for role in GAME_ROLES:
-            with gr.Column(min_width=300):
-                picks[role] = gr.Dropdown([], label=f"{role.capitalize()} solution", elem_id=f"pick-{role}")
-                cards.append(gr.HTML(elem_id=f"card-{role}"))
-    histogram = gr.HTML(elem_id="histogram")
-    gr.HTML(f"<p class='soft'>{KEYS} The address of this page reopens this view.</p>")
-    link = gr.Textbox(elem_classes=[INVISIBLE], elem_id="link")
-    steps = gr.Number(0, elem_classes=[INVISIBLE], elem_id="steps")
-    panels = [problem, *cards, histogram]
-    buttons = [previous, following]
-    return Page(controls, buttons, position, picks, panels, reveal, gr.State(False), link, steps)
-
-
-def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Block]) -> None:
-    shown = [*page.outputs, *page.controls]
-
-    def load(request: gr.Request):
-        index = run.index()
-        if not index.rounds:
-            return [_problems(run), gr.Column(elem_classes=shown_if(False)), *([gr.skip()] * len(shown))]
-        view = fit(index, read_link(dict(request.query_params), index))
-        body = gr.Column(elem_classes=shown_if(True))
-        return [_problems(run), body, *show(run, view), *_set_controls(index, view.query)]
-
-    def change_round(round_index: int, link: str):
-        """Show the same problem in another round, with a filter that it passes there."""
-        index = run.index()
-        view = read_link(parse_link(link), index)
-        query = replace(view.query, round_index=round_index)
-        query = replace(query, is_test=query.is_test or not index.has_part(round_index, is_test=False))
-        fitting = fit(index, View(query, view.problem_id))
-        if fitting.problem_id is None:
-            fitting = View(query)
-        return [*show(run, fitting), *_set_controls(index, fitting.query)]
-
-    def change(*values):
-        *controls, link = values
-        query = _query(*controls)
-        # No input by the visitor: the server set the value itself.
-        if query == read_link(parse_link(link), run.index()).query:
-            return [gr.skip()] * len(page.outputs)
-        return show(run, View(query))
-
-    def go(position: float | None, link: str, steps: int):
-        index = run.index()
-        view = read_link(parse_link(link), index)
-        found = index.find(view.query)
-        before = found.index(view.problem_id) + 1 if view.problem_id in found else 1
-        place = int(position or before) + steps
-        if view.problem_id is None or (place == before and position is not None):  # no current problem, or no change
-            return [gr.skip()] * len(page.outputs)
-        return show(run, View(view.query), place=place)
-
-    def pick(helpful: int | None, sneaky: int | None, is_revealed: bool, link: str):
-        view = read_link(parse_link(link), run.index())
-        return show(run, replace(view, chosen={Role.HELPFUL: helpful, Role.SNEAKY: sneaky}), is_revealed=is_revealed)
-
-    def toggle(is_revealed: bool, link: str):
-        return show(run, read_link(parse_link(link), run.index()), is_revealed=not is_revealed)
-
-    round_index, *filters, search = page.controls
-    moves = [
-        wire([round_index.input], change_round, [round_index, page.link], shown, latest=True),
-        wire(
-            # A textbox's `input` event fires only for typed characters, not for deleted or pasted text.
-            [*(control.input for control in filters), search.change],
-            change,
-            [*page.controls, page.link],
-            page.outputs,
-            latest=True,
-        ),
-        wire(
-            # Not on every digit: the response would overwrite the digits typed in the meantime.
-            [page.position.submit, page.position.blur, *(button.click for button in page.buttons)],
-            go,
-            [page.position, page.link, page.steps],
-            page.outputs,
-            latest=True,
-            js=TAKE_STEPS,
-        ),
-        wire(
-            [dropdown.input for dropdown in page.picks.values()],
-            pick,
-            [*page.picks.values(), page.is_revealed, page.link],
-            page.outputs,
-        ),
-        wire([page.reveal.click], toggle, [page.is_revealed, page.link], page.outputs),
-        demo.load(load, None, [*around, *shown], **FAST),
+def _table(index: SolutionIndex, view: View, count: int) -> str:
+    start = (view.page - 1) * view.size
+    names = index.columns
+    rows = [
+        {
+            "key": one.key,
+            "link": write_link(view, opened=one.key, at=start + place),
+            "cells": [_cell(one, name) for name in names],
+        }
+        for place, one in enumerate(index.find(view.query, start, view.size))
     ]
-    for move in moves:
-        move.then(None, page.link, None, js=SHOW_ADDRESS, **FAST)
-
-
-def fit(index: SolutionIndex, view: View) -> View:
-    """
-    Adjust a view so that its problem passes its filter.
-
-    The filter is dropped if the problem does not pass it, and the problem is dropped if the round does not have it.
-    """
-    if view.problem_id is None or view.problem_id in index.find(view.query):
-        return view
-    every = replace(view, query=replace(view.query, filter=Filter.ALL, difficulty=None, search=""))
-    return every if view.problem_id in index.find(every.query) else replace(every, problem_id=None)
-
-
-def show(run: OpenRun, view: View, *, place: int = 1, is_revealed: bool = False) -> list[Any]:
-    """
-    Values of the page's outputs for a view.
-
-    A view without a problem shows the one at `place`, counted from 1; places beyond the ends wrap around.
-    """
-    index = run.index()
-    found = index.find(view.query)
-    if not found:
-        return _show_nothing(view.query)
-    place = found.index(view.problem_id) + 1 if view.problem_id in found else (place - 1) % len(found) + 1
-    problem_id = found[place - 1]
-    shown = show_problem(index, view.query, problem_id, view.chosen, is_revealed=is_revealed)
-    chosen = {role: solution.sample_index for role, solution in shown.solutions.items()}
-    return [
-        write_link(View(view.query, problem_id, chosen)),
-        gr.Number(place, label=f"Problem {place:,} of {len(found):,}"),
-        *(_pick(shown, role) for role in GAME_ROLES),
-        render("problem", shown=shown, meaning=MEANINGS[view.query.filter]),
-        *(render("solution", role=role.value, solution=shown.solutions.get(role)) for role in GAME_ROLES),
-        _histogram(index, view.query, shown),
-        gr.Button("Hide" if is_revealed else "Reveal", interactive=True),
-        is_revealed,
-    ]
-
-
-def _show_nothing(query: Query) -> list[Any]:
-    text = "No problem fits. Choose another round or filter, or search for something else."
-    picks = [gr.Dropdown([], value=None) for _ in GAME_ROLES]
-    panels = [notice(text), "", "", ""]
-    number = gr.Number(1, label="Problem 0 of 0")
-    return [write_link(View(query)), number, *picks, *panels, gr.Button("Reveal", interactive=False), False]
-
-
-def _pick(shown: ShownProblem, role: Role) -> gr.Dropdown:
-    choices = shown.choices[role]
-    names = [
-        f"{place} of {len(choices)}" + ("" if score is None else f", score {score:.2f}")
-        for place, (_, score) in enumerate(choices, start=1)
-    ]
-    values = [(name, sample_index) for name, (sample_index, _) in zip(names, choices)]
-    chosen = shown.solutions.get(role)
-    return gr.Dropdown(values, value=None if chosen is None else chosen.sample_index)
-
-
-def _histogram(index: SolutionIndex, query: Query, shown: ShownProblem) -> str:
-    marked = {role.value: solution.score for role, solution in shown.solutions.items()}
-    marked["threshold"] = index.threshold(query.round_index)
+    num_pages = max(1, ceil(count / view.size))
+    first = replace(view, page=1)
+    test = Query(round_index=view.query.round_index, is_test=True)
+    mistakes = replace(test, role=Role.SNEAKY, correct=False)
+    links = {
+        "previous": write_link(view, page=view.page - 1) if view.page > 1 else None,
+        "next": write_link(view, page=view.page + 1) if view.page < num_pages else None,
+        "mistakes": write_link(replace(first, query=mistakes)),
+        "accepted": write_link(replace(first, query=replace(mistakes, accepted=True))),
+        "rejected": write_link(
+            replace(first, query=replace(test, role=Role.HELPFUL, correct=True, accepted=False, is_descending=False))
+        ),
+        "every": write_link(replace(first, query=Query())),
+    }
     return render(
-        "histogram", histogram=make_histogram(index.scores(query.round_index, is_test=query.is_test), marked)
+        "table",
+        count=count,
+        total=index.num_solutions,
+        rows=rows,
+        columns=[_column(first, name) for name in names],
+        page=view.page,
+        pages=num_pages,
+        links=links,
+        selected=view.selected,
+        legend=LEGEND,
     )
 
 
-def _query(round_index: int, part: str, shown: str, difficulty: str, search: str) -> Query:
-    return Query(round_index, PARTS[part], FILTERS[shown], None if difficulty == ANY else difficulty, search.strip())
+def _column(view: View, name: str) -> dict[str, Any]:
+    is_sorted = view.query.sort == name
+    direction = ("descending" if view.query.is_descending else "ascending") if is_sorted else None
+    # A click on the sorted column turns its order; numbers begin with the largest.
+    is_descending = not view.query.is_descending if is_sorted else name in NUMBERS | {"accepted", "correct", "fooled"}
+    link = write_link(view, sort=name, is_descending=is_descending)
+    kind = "number" if name in NUMBERS else "text-cell"
+    return {
+        "title": TITLES.get(name, name),
+        "direction": direction,
+        "link": link,
+        "kind": kind,
+        "help": f"sort by {name}",
+    }
 
 
-def _set_controls(index: SolutionIndex, query: Query) -> list[Any]:
-    """Values of the controls, with their current choices."""
-    names = {value: name for name, value in FILTERS.items()}
-    parts = {value: name for name, value in PARTS.items()}
-    difficulties = index.difficulties
-    return [
-        gr.Dropdown(_rounds(index), value=query.round_index),
-        parts[query.is_test],
-        names[query.filter],
-        gr.Dropdown([ANY, *difficulties], value=query.difficulty or ANY, elem_classes=shown_if(bool(difficulties))),
-        query.search,
-    ]
+def _cell(one: ListedSolution, name: str) -> _Cell:
+    match name:
+        case "problem":
+            return _Cell(one.problem_id)
+        case "round":
+            return _Cell("base" if one.round_index == BASE_ROUND else str(one.round_index))
+        case "role":
+            return _Cell(one.role.value)
+        case "correct":
+            return _Cell("correct", "right") if one.correct else _Cell("incorrect", "wrong")
+        case "score":
+            return _Cell(_number(one.score, ".2f"))
+        case "accepted":
+            return _Cell(
+                {True: "accepted", False: "rejected", None: one.outcome.lower().replace("_", " ")}[one.accepted]
+            )
+        case "fooled":
+            return _Cell(", ".join(map(str, one.fooled_by)))
+        case "flaw":
+            return _Cell((one.flaw or "").replace("_", " "))
+        case "flaws":
+            return _Cell(_number(one.num_flaws, "d"))
+        case "tests":
+            return _Cell(_number(one.share_passed, ".0%"))
+        case "tokens":
+            return _Cell(_number(one.num_tokens, "d"))
+    return _Cell(one.difficulty or "")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+# The pair
+
+
+def _pair(index: SolutionIndex, desk: ScoreDesk, view: View, opened: ListedSolution, count: int) -> str:
+    pair, problem = show_pair(index, opened, view.other), ""
+    verifiers = desk.rounds()
+    if view.steps is not None and view.steps in verifiers:
+        try:
+            pair = _score_steps(index, desk, pair, view.steps)
+        except ValueError as err:
+            problem = str(err)
+    page = 1 if view.at is None else view.at // view.size + 1
+    closed = replace(view, opened=None, at=None, other=None, steps=None, has_strip=False, page=page)
+    rounds = show_rounds(index, opened.problem_id) if view.has_strip else []
+    is_placed = view.at is not None and count > 1
+    links = {
+        "back": write_link(closed),
+        "previous": _step(view, -1, count) if is_placed else None,
+        "next": _step(view, 1, count) if is_placed else None,
+        "strip": write_link(view, has_strip=not view.has_strip),
+        "steps": {k: write_link(view, steps=k) for k in verifiers},
+        "no_steps": write_link(view, steps=None),
+        "choices": {one.key: _choose(view, opened, one) for some in pair.choices.values() for one in some},
+        "rounds": {
+            solution.listed.key: write_link(view, opened=solution.listed.key, other=None)
+            for one in rounds
+            for solution in one.solutions.values()
+        },
+    }
+    marked = {role.value: solution.listed.score for role, solution in pair.solutions.items()}
+    marked["threshold"] = index.threshold(opened.round_index)
+    histogram = make_histogram(index.scores(opened.round_index, is_test=opened.is_test), marked)
+    return render(
+        "pair",
+        pair=pair,
+        opened=opened,
+        where=f"{round_words(opened.round_index).capitalize()}, {'test' if opened.is_test else 'training'} problem",
+        problem=problem,
+        at=view.at,
+        count=count,
+        verifiers=verifiers,
+        steps=view.steps,
+        rounds=rounds,
+        round_words=round_words,
+        roles=GAME_ROLES,
+        links=links,
+        histogram=Markup(render("histogram", histogram=histogram)),
+        legend=LEGEND,
+    )
+
+
+def _step(view: View, by: int, count: int) -> str:
+    return write_link(view, at=((view.at or 0) + by) % count, opened=None, other=None)
+
+
+def _choose(view: View, opened: ListedSolution, one: ListedSolution) -> str:
+    """Link to the pair with another solution in place of the one of its role."""
+    if one.role == opened.role:
+        return write_link(view, opened=one.key)
+    return write_link(view, opened=opened.key, other=one.key)
+
+
+def _score_steps(index: SolutionIndex, desk: ScoreDesk, pair: ShownPair, verifier: int) -> ShownPair:
+    shown = {}
+    for role, solution in pair.solutions.items():
+        text = "\n".join(line.text for line in solution.lines)
+        threshold = index.threshold(solution.listed.round_index, verifier)
+        shown[role] = (
+            solution
+            if solution.special
+            else with_steps(solution, desk.step_scores(verifier, pair.problem, text), threshold)
+        )
+    return replace(pair, solutions=shown)

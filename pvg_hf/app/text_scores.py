@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
@@ -26,7 +27,7 @@ class ScoredText:
     score: float  # of the whole solution
     percentiles: dict[bool, float | None]  # percentage in [0, 100] of the solutions with a lower score
     num_compared: dict[bool, int]
-    is_accepted: bool | None  # whether the score is above the round's threshold, if there is one
+    is_accepted: bool | None  # whether the round's verifier accepts the score, if its threshold is known
     steps: list[tuple[str, float]]  # each non-blank line, with the score of the solution up to and including it
     is_cut: bool  # whether the text was longer than the verifier's maximum length
     damage: list[str] = field(default_factory=list)  # unreadable files, left out of the comparison, with advice
@@ -43,6 +44,7 @@ class ScoreDesk:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring")
         self._room = threading.Semaphore(8)  # limits the number of waiting texts
         self._loaded: tuple[int, VerifierScorer | GenerativeVerifier] | None = None
+        self._kept = lru_cache(maxsize=256)(self.score)
 
     def rounds(self) -> list[int]:
         """Rounds with a saved verifier."""
@@ -71,6 +73,10 @@ class ScoreDesk:
                 " cores."
             ) from err
 
+    def step_scores(self, round_index: int, problem: str, solution: str) -> list[float]:
+        """Score a solution after each step, as [`score`] does; the last texts' scores are kept."""
+        return [score for _, score in self._kept(round_index, problem, solution).steps]
+
     def _score(self, round_index: int, problem: str, solution: str) -> ScoredText:
         scorer = self._scorer(round_index)
         lines = solution.split("\n")
@@ -83,7 +89,7 @@ class ScoreDesk:
             score=scores[-1],
             percentiles={kind: percentile(scores[-1], others) for kind, others in compared.items()},
             num_compared={kind: len(others) for kind, others in compared.items()},
-            is_accepted=None if threshold is None else scores[-1] > threshold,
+            is_accepted=None if threshold is None else scores[-1] >= threshold,
             steps=[(lines[end - 1], score) for end, score in zip(ends, scores)],
             is_cut=scorer.num_cut > num_cut,
             damage=index.damage,

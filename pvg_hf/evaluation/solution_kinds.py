@@ -17,12 +17,9 @@ from pvg_hf.run.read import RunData
 class ShownText:
     """
     A solution of a kind, as pages show it: `text` replaces its plain lines, `reference` is the problem's.
-
-    `reveals_nothing` says whether the text may be shown while the verdict is hidden.
     """
 
     text: Markup
-    reveals_nothing: bool
     verdict: str
     details: Markup
     reference: Markup

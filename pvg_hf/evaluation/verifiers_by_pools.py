@@ -116,6 +116,15 @@ def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(accepted=np.where(scores == threshold, min(share_of_ties, 1.0), scores > threshold))
 
 
+def threshold_at_completeness(rows: pd.DataFrame) -> float | None:
+    """
+    Lowest score that [`accept_at_completeness`] accepts at least in part; `None` without a helpful correct solution.
+    """
+    accepted = accept_at_completeness(rows)
+    scores = accepted.loc[accepted["accepted"] > 0, "score"]
+    return float(scores.min()) if len(scores) else None
+
+
 def _accepted(rows: pd.DataFrame, column: str) -> Statistic:
     scores, correct = rows[column].to_numpy(float), rows["correct"].to_numpy(bool)
     return roc_statistic(scores, correct, lambda curves: fpr_at_tpr(curves, COMPLETENESS))

@@ -65,11 +65,17 @@ def _is_hidden(character: str) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """A line as written, with a note at its end that highlights it; less strongly if it `is_soft`, no flaw."""
+    """
+    A line as written, with a note at its end that highlights it; less strongly if it `is_soft`, no flaw.
+
+    `spans` are places of words that are marked, and `so_far` is shown before the line.
+    """
 
     text: str
     note: str | None = None
     is_soft: bool = False
+    spans: tuple[tuple[int, int], ...] = ()
+    so_far: str = ""
 
 
 def fold(text: str | Sequence[Line]) -> tuple[list[Line], list[Line]]:
@@ -101,10 +107,20 @@ def show_preformatted(text: str | Sequence[Line]) -> Markup:
 
 def _show_lines(lines: Sequence[Line]) -> Markup:
     return Markup("\n").join(
-        show_text(line.text)
+        _show_words(line)
         if line.note is None
         else Markup('<mark>{}</mark> <span class="{}">&#9664; {}</span>').format(
-            show_text(line.text), "soft" if line.is_soft else "flaw", line.note
+            _show_words(line), "soft" if line.is_soft else "flaw", line.note
         )
         for line in lines
     )
+
+
+def _show_words(line: Line) -> Markup:
+    # In an attribute, so that it is not copied with the text.
+    shown = Markup('<span class="so-far" data-score="{}"></span>').format(line.so_far) if line.so_far else Markup("")
+    end = 0
+    for start, stop in line.spans:
+        shown += show_text(line.text[end:start]) + Markup("<u>{}</u>").format(show_text(line.text[start:stop]))
+        end = stop
+    return shown + show_text(line.text[end:])

@@ -1,6 +1,5 @@
 """A played run, opened for reading, and the app on it in a browser."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
             tables.append(rows.assign(score=rng.normal(size=len(rows))))
             tables[-1].to_parquet(file)
         problem_table(pd.concat([*tables, *base])).to_parquet(folder.evaluation(round_index) / "problems.parquet")
-        (folder.verifier(round_index) / "calibration.json").write_text(json.dumps({"threshold": 0.1}))
+        (folder.evaluation(round_index) / "pool_scores.parquet").unlink()
     for place in folder.phase_folders():
         seal_phase(place)
     return folder.root

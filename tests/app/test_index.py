@@ -1,18 +1,19 @@
 """The index over a run's solutions, compared with the same queries on the whole tables."""
 
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from pvg_hf.app.index import Filter, Query, SolutionIndex
+from pvg_hf.app.index import SORTED, Query, SolutionIndex
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.text_scores import ScoreDesk
-from pvg_hf.core.integrity import replay_advice
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
+from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness
 from pvg_hf.run.layout import RunFolder
-from tests.support.game_runs import forget_digests
 
 ROUNDS = (0, 1)
 
@@ -20,15 +21,6 @@ ROUNDS = (0, 1)
 def whole_table(run, round_index: int, prefix: str = "test-") -> pd.DataFrame:
     files = [RunFolder(run).pool(round_index) / f"{prefix}{role}.parquet" for role in ("helpful", "sneaky")]
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
-
-
-def best_scores(run, round_index: int) -> pd.DataFrame:
-    """Return by problem the best helpful correct, the worst helpful correct and the best sneaky incorrect score."""
-    rows = scored_rows(whole_table(run, round_index))
-    correct = rows["correct"].astype(bool)
-    right = rows[correct & (rows["role"] == "helpful")].groupby("problem_id")["score"]
-    wrong = rows[~correct & (rows["role"] == "sneaky")].groupby("problem_id")["score"]
-    return pd.DataFrame({"best_helpful": right.max(), "worst_helpful": right.min(), "best_sneaky": wrong.max()})
 
 
 def test_index_lists_rounds_difficulties_and_parts(index, arithmetic_run):
@@ -45,49 +37,96 @@ def test_index_lists_rounds_difficulties_and_parts(index, arithmetic_run):
     assert index.num_solutions == sum(pq.read_metadata(path).num_rows for path in files)
 
 
-@pytest.mark.parametrize("round_index", ROUNDS)
-def test_fooled_is_what_the_report_calls_fooled(rescored_index, rescored_run, round_index):
-    table = pd.read_parquet(RunFolder(rescored_run).evaluation(round_index) / "problems.parquet")
-    known = table[table["fooled"].notna()]
-    for asked, fooled in ((Filter.FOOLED, True), (Filter.CAUGHT, False)):
-        expected = set(known.loc[known["fooled"].astype(bool) == fooled, "problem_id"])
-        assert expected
-        assert set(rescored_index.find(Query(round_index, filter=asked))) == expected
+def test_filters_select_what_the_pool_says(index, arithmetic_run):
+    rows = whole_table(arithmetic_run, 1)
+    mistakes = rows[(rows["role"] == "sneaky") & ~rows["correct"].astype(bool)]
+    query = Query(1, is_test=True, role=Role.SNEAKY, correct=False)
+    found = index.find(query)
+    assert len(found) == index.count(query) == len(mistakes) > 0
+    assert [one.score for one in found] == sorted(mistakes["score"], reverse=True)
+    kind = mistakes["first_flaw_kind"].dropna().iloc[0]
+    assert index.count(replace(query, flaw=kind)) == (mistakes["first_flaw_kind"] == kind).sum()
+    of_all = whole_table(arithmetic_run, 0).drop_duplicates("problem_id")
+    for value in index.difficulties:
+        problems = {one.problem_id for one in index.find(Query(0, is_test=True, difficulty=value))}
+        assert len(problems) == (of_all["difficulty"] == int(value)).sum()
 
 
-@pytest.mark.parametrize("round_index", ROUNDS)
-def test_filters_by_the_threshold(rescored_index, rescored_run, round_index):
-    scores, threshold = best_scores(rescored_run, round_index), rescored_index.threshold(round_index)
-    accepted = scores.index[scores["best_sneaky"] > threshold]
-    rejected = scores.index[scores["worst_helpful"] <= threshold]
-    found = rescored_index.find(Query(round_index, filter=Filter.SNEAKY_ACCEPTED))
-    assert len(found) > 2
-    assert set(found) == set(accepted)
-    assert scores.loc[found, "best_sneaky"].is_monotonic_decreasing
-    found = rescored_index.find(Query(round_index, filter=Filter.HELPFUL_REJECTED))
-    assert set(found) == set(rejected)
-    assert scores.loc[found, "worst_helpful"].is_monotonic_increasing
+def test_accepted_is_at_the_completeness_of_the_report(rescored_index, rescored_run):
+    """Without scores of other verifiers, each mistake fools its own verifier or none."""
+    for k in ROUNDS:
+        rows = accept_at_completeness(scored_rows(whole_table(rescored_run, k)))
+        accepted = rows[rows["accepted"] > 0]
+        assert rescored_index.threshold(k) == accepted["score"].min()
+        assert rescored_index.count(Query(k, is_test=True, accepted=True)) == len(accepted) > 0
+        assert rescored_index.count(Query(k, is_test=True, accepted=False)) == len(rows) - len(accepted)
+        fooled = rescored_index.find(Query(k, is_test=True, fooled=k))
+        assert len(fooled) == (~accepted["correct"].astype(bool)).sum()
+        assert {one.fooled_by for one in fooled} == {(k,)}
 
 
-def test_the_base_prover_has_no_verifier_to_fool(index):
-    assert len(index.find(Query(-1))) == 12
-    assert index.threshold(-1) is None
-    for asked in set(Filter) - {Filter.ALL}:
-        assert index.find(Query(-1, filter=asked)) == []
-
-
-def test_search_and_difficulty(index, arithmetic_run):
-    problems = whole_table(arithmetic_run, 0).drop_duplicates("problem_id").set_index("problem_id")
-    word = problems["problem"].iloc[0].split()[0]
-    expected = problems.index[problems["problem"].str.contains(word)]
-    assert set(index.find(Query(0, search=word.upper()))) == set(expected)
-    assert index.find(Query(0, search=problems.index[3])) == [problems.index[3]]
-    for sql in ("'; DROP TABLE solutions; --", "%", "_"):
-        assert index.find(Query(0, search=sql)) == []
-    by_difficulty = {value: index.find(Query(0, difficulty=value)) for value in index.difficulties}
-    assert {value: len(found) for value, found in by_difficulty.items()} == {
-        str(value): number for value, number in problems["difficulty"].value_counts().items()
+def test_a_mistake_fools_the_verifiers_of_all_rounds_that_accept_it(index, arithmetic_run):
+    crossed = pd.read_parquet(RunFolder(arithmetic_run).evaluation(1) / "pool_scores.parquet")
+    for (verifier, pool), rows in crossed.groupby(["verifier", "round_index"]):
+        rows = accept_at_completeness(scored_rows(rows))
+        expected = rows[(rows["accepted"] > 0) & ~rows["correct"].astype(bool)]
+        found = index.find(Query(pool, is_test=True, fooled=verifier))
+        assert {(one.problem_id, one.role, one.sample_index) for one in found} == set(
+            zip(expected["problem_id"], expected["role"], expected["sample_index"])
+        )
+    problem_id = crossed["problem_id"].iloc[0]
+    scores = {
+        (row.round_index, row.role, row.sample_index, row.verifier): row.score
+        for k in ROUNDS
+        for row in pd.read_parquet(RunFolder(arithmetic_run).evaluation(k) / "pool_scores.parquet").itertuples()
+        if row.problem_id == problem_id and row.score == row.score
     }
+    found = index.crossed_scores(problem_id)
+    assert {(*place, verifier): score for place, some in found.items() for verifier, score in some.items()} == scores
+
+
+def test_solutions_of_the_base_prover_have_the_first_verifiers_scores(index):
+    assert len(index.problems(-1)) == 12
+    found = index.find(Query(-1, is_test=True))
+    crossed = index.crossed_scores(found[0].problem_id)
+    assert found[0].score == crossed[-1, found[0].role, found[0].sample_index][0]
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_every_order_is_complete_and_missing_values_come_last(index, name):
+    for is_descending in (True, False):
+        found = index.find(Query(sort=name, is_descending=is_descending))
+        assert len({one.key for one in found}) == index.num_solutions
+        in_pages = [
+            one
+            for start in range(0, len(found), 100)
+            for one in index.find(Query(sort=name, is_descending=is_descending), start, 100)
+        ]
+        assert in_pages == found
+    scores = [one.score for one in index.find(Query(sort="score", is_descending=False)) if one.score is not None]
+    assert scores == sorted(scores)
+
+
+def test_search_finds_problems_ids_and_solutions(index, arithmetic_run):
+    rows = whole_table(arithmetic_run, 0)
+    word = rows["problem"].iloc[0].split()[0]
+    has_word = rows["problem"].str.contains(word) | rows["solution"].str.lower().str.contains(word.lower())
+    assert index.count(Query(0, is_test=True, search=word.upper())) == has_word.sum()
+    text = rows["solution"].iloc[5]
+    found = index.find(Query(0, is_test=True, search=text))
+    assert rows["sample_index"].iloc[5] in {one.sample_index for one in found}
+    assert {one.problem_id for one in index.find(Query(0, search=rows["problem_id"].iloc[3]))} == {
+        rows["problem_id"].iloc[3]
+    }
+    for sql in ("'; DROP TABLE solutions; --", "%", "_!"):
+        assert index.find(Query(0, search=sql)) == []
+
+
+def test_a_key_names_a_solution(index):
+    for one in index.find(Query(), 0, 40):
+        assert index.find_key(one.key) == one
+    for key in ("", "1", "1ts", "9ts0", "1ts999999", "1ts0; DROP", "bth99999999999999"):
+        assert index.find_key(key) is None
 
 
 @pytest.mark.parametrize(("is_test", "prefix"), [(True, "test-"), (False, "")])
@@ -106,7 +145,6 @@ def test_scores_are_those_of_judged_solutions(index, arithmetic_run):
         assert list(found[kind]) == sorted(rows.loc[rows["correct"] == kind, "score"])
     assert index.scores(0) is found  # read once: a page shows them with every problem
     assert len(index.scores(0, is_test=False)[True]) != len(found[True])
-    assert [len(some) for some in index.scores(-1).values()] == [0, 0]
 
 
 def test_test_solutions_can_be_read_again_by_their_place(index, arithmetic_run):
@@ -122,25 +160,11 @@ def test_test_solutions_can_be_read_again_by_their_place(index, arithmetic_run):
 def test_a_damaged_file_is_named_and_the_others_are_shown(run_copy):
     file = run_copy / "pool" / "round-001" / "test-sneaky.parquet"
     file.write_bytes(file.read_bytes()[:200])
-    (run_copy / "verifier" / "round-000" / "calibration.json").write_text("{")
     index = SolutionIndex(RunFolder(run_copy))
-    pool, calibration = index.damage
+    (pool,) = index.damage
     assert str(file) in pool
     assert f"Delete the folder {file.parent}" in pool
-    assert "calibration.json is damaged" in calibration
-    assert {row["role"] for row in index.solutions(1, index.find(Query(1))[0])} == {"helpful"}
-    assert index.threshold(0) is None
-    assert index.find(Query(0, filter=Filter.SNEAKY_ACCEPTED)) == []
-
-
-@pytest.mark.parametrize("text", ["{}", "[0.5]", '{"threshold": null}'])
-def test_a_calibration_without_a_threshold_is_named(run_copy, text):
-    file = run_copy / "verifier" / "round-000" / "calibration.json"
-    file.write_text(text)
-    forget_digests(run_copy)
-    index = SolutionIndex(RunFolder(run_copy))
-    assert index.damage == [f"{file} holds no number as its `threshold`. {replay_advice(file.parent)}"]
-    assert (index.threshold(0), index.rounds) == (None, [-1, 0, 1])
+    assert {row["role"] for row in index.solutions(1, index.problems(1)[0])} == {"helpful"}
 
 
 def test_copies_of_a_rounds_folders_are_ignored(run_copy):
@@ -156,3 +180,4 @@ def test_copies_of_a_rounds_folders_are_ignored(run_copy):
 def test_a_run_without_solutions_has_an_empty_index(tmp_path):
     index = SolutionIndex(RunFolder(tmp_path))
     assert (index.rounds, index.num_solutions, index.damage) == ([], 0, [])
+    assert index.find(Query(search="x")) == []

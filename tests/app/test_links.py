@@ -1,53 +1,52 @@
 """Views are restored from their links."""
 
-from dataclasses import replace
-
 import pytest
 
-from pvg_hf.app.index import Filter, Query, SolutionIndex
+from pvg_hf.app.index import Query
 from pvg_hf.app.links import View, parse_link, read_link, write_link
 from pvg_hf.core.roles import Role
-from pvg_hf.run.layout import RunFolder
 
-
-@pytest.fixture(scope="module")
-def index(arithmetic_run) -> SolutionIndex:
-    return SolutionIndex(RunFolder(arithmetic_run))
+EVERY = Query()
 
 
 @pytest.mark.parametrize(
     "view",
     [
-        View(Query(1)),
-        View(Query(-1), "p&q=1", {Role.HELPFUL: 0, Role.SNEAKY: 12}),
-        View(Query(0, is_test=False, filter=Filter.FOOLED, difficulty="3", search="Ana & <Ben> ünd"), "p", {}),
+        View(EVERY),
+        View(Query(1, is_test=True), page=3, size=200),
+        View(
+            Query(
+                -1, is_test=False, role=Role.HELPFUL, correct=True, accepted=False, sort="tokens", is_descending=False
+            )
+        ),
+        View(Query(0, fooled=1, difficulty="3", search="Ana & <Ben> ünd"), at=0, steps=1, has_strip=True),
+        View(Query(problem_id="p&q=1"), opened="1ts5", at=7, other="1th0", selected=("1ts5", "bth0")),
     ],
 )
 def test_a_link_leads_back_to_the_view(index, view):
-    read = read_link(parse_link(write_link(view)), index)
-    assert (read.query, read.problem_id) == (view.query, view.problem_id)
-    assert {role: sample for role, sample in read.chosen.items() if sample is not None} == view.chosen
+    assert read_link(parse_link(write_link(view)), index) == view
+
+
+def test_a_link_can_change_the_view_and_its_query(index):
+    view = View(Query(1, search="x"), page=2)
+    read = read_link(parse_link(write_link(view, sort="round", is_descending=False, page=1)), index)
+    assert read == View(Query(1, search="x", sort="round", is_descending=False))
 
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"round": "7"}, {"round": "1e9"}, {"show": "none", "difficulty": "99", "helpful": "--1"}, {"part": "?"}],
+    [
+        {"round": "7"},
+        {"round": "1e9", "part": "?", "role": "base", "correct": "maybe", "sort": "-nothing"},
+        {"difficulty": "99", "flaw": "none", "fooled": "x", "size": "7", "page": "-3"},
+    ],
 )
-def test_settings_missing_from_a_link_default_to_the_last_round(index, values):
-    read = read_link(values, index)
-    assert read.query == replace(Query(1), filter=read.query.filter)
-    assert set(read.chosen.values()) == {None}
+def test_unknown_values_mean_any(index, values):
+    assert read_link(values, index) == View(EVERY)
 
 
-def test_a_link_that_asks_for_nothing_leads_to_the_fooled_problems_if_any(index):
-    for k in index.rounds:
-        fooled = Query(k, filter=Filter.FOOLED)
-        expected = fooled if index.find(fooled) else Query(k)
-        assert read_link({"round": str(k)}, index).query == expected
-        for asked in ({"show": "all"}, {"problem": "p"}, {"search": "x"}):
-            assert read_link({"round": str(k), **asked}, index).query.filter is Filter.ALL
-
-
-def test_the_base_prover_has_no_training_problems(index):
-    assert read_link({"round": "-1", "part": "training"}, index).query.is_test
-    assert not read_link({"round": "0", "part": "training"}, index).query.is_test
+@pytest.mark.parametrize("values", [{}, {"sel": "1ts0"}])
+def test_an_address_that_asks_for_nothing_leads_to_the_last_provers_mistakes(index, values):
+    view = read_link(values, index)
+    assert view.query == Query(1, is_test=True, role=Role.SNEAKY, correct=False)
+    assert view.selected == tuple(values.values())

@@ -1,94 +1,103 @@
-"""A problem as a page shows it."""
+"""Pairs and strips of solutions as a page shows them."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from pvg_hf.app.index import Filter, Query, SolutionIndex
-from pvg_hf.app.showing import show_problem
+from pvg_hf.app.index import Query, SolutionIndex
+from pvg_hf.app.showing import ShownSolution, mark_differences, percentile, show_pair, show_rounds, with_steps
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.report.escaping import Line, show_preformatted
 from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 
-def test_hidden_details_are_absent_from_the_page(index):
-    shown = show_problem(index, Query(1), index.find(Query(1))[0])
-    assert shown.reference is None
-    for solution in shown.solutions.values():
-        assert solution.verdict is None
-        assert all(line.note is None for line in solution.lines)
+def test_a_mistake_is_beside_the_most_convincing_correct_solution_of_the_helpful_role(index):
+    for opened in index.find(Query(1, is_test=True, role=Role.SNEAKY), 0, 20):
+        pair = show_pair(index, opened)
+        assert pair.solutions[Role.SNEAKY].listed == opened
+        correct = [one for one in pair.choices[Role.HELPFUL] if one.correct and one.accepted is not None]
+        shown = pair.solutions[Role.HELPFUL].listed
+        assert shown == (correct or pair.choices[Role.HELPFUL])[0]
+        for one in pair.choices[Role.HELPFUL]:
+            assert show_pair(index, opened, one.key).solutions[Role.HELPFUL].listed == one
 
 
-def test_revealing_shows_correctness_and_the_first_flaw(index):
-    for problem_id in index.find(Query(1)):
-        rows = {(row["role"], row["sample_index"]): row for row in index.solutions(1, problem_id)}
-        shown = show_problem(index, Query(1), problem_id, is_revealed=True)
-        for role, solution in shown.solutions.items():
-            row = rows[role.value, solution.sample_index]
-            assert (solution.verdict.correct, solution.verdict.answer) == (row["correct"], row["answer"])
-            marked = [place for place, line in enumerate(solution.lines) if line.note]
-            assert marked == ([] if row["first_flaw_step"] is None else [row["first_flaw_step"]])
-        assert shown.reference == rows[role.value, solution.sample_index]["reference"]
+@pytest.mark.parametrize("key", [None, "", "nothing", "bth0"])
+def test_an_unknown_or_unfitting_other_solution_is_ignored(index, key):
+    opened = index.find(Query(1, is_test=True), 0, 1)[0]
+    assert show_pair(index, opened, key) == show_pair(index, opened)
 
 
-def test_the_most_convincing_solution_is_shown_first_and_any_other_can_be_chosen(index):
-    problem_id = index.find(Query(0))[0]
-    shown = show_problem(index, Query(0), problem_id)
-    for role in GAME_ROLES:
-        samples, scores = zip(*shown.choices[role])
-        assert list(scores) == sorted(scores, reverse=True)
-        assert shown.solutions[role].sample_index == samples[0]
-        other = show_problem(index, Query(0), problem_id, {role: samples[-1]})
-        assert other.solutions[role].sample_index == samples[-1]
-        assert other.solutions[role].score == scores[-1]
+def test_the_first_flaw_is_marked(index):
+    for opened in index.find(Query(1, is_test=True, role=Role.SNEAKY)):
+        (row,) = index.read([opened.place])
+        lines = show_pair(index, opened).solutions[Role.SNEAKY].lines
+        marked = [place for place, line in enumerate(lines) if line.note]
+        assert marked == ([] if row["first_flaw_step"] is None else [row["first_flaw_step"]])
 
 
-@pytest.mark.parametrize("asked", [Filter.FOOLED, Filter.CAUGHT, Filter.SNEAKY_ACCEPTED, Filter.HELPFUL_REJECTED])
-def test_a_filter_selects_matching_solutions_to_show(rescored_index, asked):
-    found = [(k, problem_id) for k in (0, 1) for problem_id in rescored_index.find(Query(k, filter=asked))]
-    assert found
-    for k, problem_id in found:
-        shown = show_problem(rescored_index, Query(k, filter=asked), problem_id, is_revealed=True).solutions
-        if asked is not Filter.HELPFUL_REJECTED:
-            assert not shown[Role.SNEAKY].verdict.correct
-        if asked is not Filter.SNEAKY_ACCEPTED:
-            assert shown[Role.HELPFUL].verdict.correct
-        if asked in (Filter.FOOLED, Filter.CAUGHT):
-            assert (shown[Role.SNEAKY].score > shown[Role.HELPFUL].score) == (asked is Filter.FOOLED)
-        if asked is Filter.SNEAKY_ACCEPTED:
-            assert shown[Role.SNEAKY].is_accepted
-        if asked is Filter.HELPFUL_REJECTED:
-            assert not shown[Role.HELPFUL].is_accepted
+def marked_words(lines: list[Line]) -> list[list[str]]:
+    return [[line.text[start:stop] for start, stop in line.spans] for line in lines]
 
 
-@pytest.mark.parametrize("outcome", sorted(FAILED_OUTCOMES))
-def test_a_filter_ignores_failed_solutions(run_copy, outcome):
-    """Each text without an answer is its problem's most convincing incorrect one, but not a valid mistake."""
-    folder = RunFolder(run_copy)
-    file = folder.pool(1) / "test-sneaky.parquet"
-    rows = pd.read_parquet(file)
-    rows["correct"], rows["outcome"] = False, "PROOF_INVALID"
-    failed = rows["sample_index"] == 0
-    rows.loc[failed, "outcome"] = outcome
-    rows.assign(score=np.where(failed, 100.0, -100.0)).to_parquet(file)
+def test_words_that_differ_are_marked():
+    first, second = mark_differences(
+        [Line("Ana has 3 + 4 = 7"), Line("#### 7")], [Line("Ana has 3 + 5 = 7"), Line("so", "flaw"), Line("#### 8")]
+    )
+    assert marked_words(first) == [["4"], ["7"]]
+    assert marked_words(second) == [["5"], ["so"], ["8"]]
+    assert second[1].note == "flaw"
+    assert "3 + <u>4</u> = 7" in show_preformatted(first)
+    equal = mark_differences(first, first)
+    assert marked_words(equal[0]) == [[], []]
+    long = [Line("a b " * 10_000)]
+    assert mark_differences(long, second) == (long, second)
+
+
+def test_marked_words_are_escaped():
+    line = Line("<b>1</b> \u202e", spans=((0, 3), (4, 8)), so_far='"+0.1')
+    assert "<u>&lt;b&gt;</u>1<u>&lt;/b&gt;</u> " in show_preformatted([line])
+    assert 'data-score="&#34;+0.1"' in show_preformatted([line])
+    assert "U+202E" in show_preformatted([line])
+
+
+@pytest.mark.parametrize(
+    ("scores", "believed_from"), [([-1, 2, 3], 2), ([1, -1, 3], 3), ([1, 2, 3], 0), ([1, 2, -3], None)]
+)
+def test_steps_have_the_score_of_the_text_so_far(index, scores, believed_from):
+    listed = index.find(Query(), 0, 1)[0]
+    solution = ShownSolution(listed, [Line("a"), Line(""), Line("b"), Line("c")], "3", None, True)
+    shown = with_steps(solution, scores, 0.0)
+    assert [line.so_far for line in shown.lines] == [f"{scores[0]:+.2f}", "", f"{scores[1]:+.2f}", f"{scores[2]:+.2f}"]
+    assert shown.believed_from == believed_from
+    assert with_steps(solution, scores, None).believed_from is None
+
+
+def test_a_problem_in_every_round_has_the_scores_of_all_verifiers(index):
+    problem_id = index.problems(1)[0]
+    shown = show_rounds(index, problem_id)
+    assert [one.round_index for one in shown] == [-1, 0, 1]
+    for one in shown:
+        assert set(one.solutions) == set(GAME_ROLES)
+        for role, solution in one.solutions.items():
+            own = one.scores[role][max(one.round_index, 0)]
+            assert own == (solution.listed.score, solution.listed.accepted)
+    assert set(shown[1].scores[Role.SNEAKY]) == {0, 1}
+
+
+def test_solutions_without_scores_are_shown(run_copy):
+    for file in run_copy.glob("pool/*/*.parquet"):
+        pd.read_parquet(file).assign(score=None).astype({"score": "float64"}).to_parquet(file)
+    for file in run_copy.glob("evaluation/*/pool_scores.parquet"):
+        file.unlink()
     forget_digests(run_copy)
-    index = SolutionIndex(folder)
-    query = Query(1, filter=Filter.CAUGHT)
-    found = index.find(query)
-    assert found
-    for problem_id in found:
-        sneaky = show_problem(index, query, problem_id).solutions[Role.SNEAKY]
-        assert (sneaky.sample_index != 0, sneaky.score) == (True, -100.0)
+    index = SolutionIndex(RunFolder(run_copy))
+    opened = index.find(Query(1, is_test=True), 0, 1)[0]
+    shown = show_pair(index, opened).solutions[opened.role]
+    assert (shown.listed.score, shown.percentile, shown.listed.accepted, index.verifiers) == (None, None, None, [])
 
 
-def test_the_percentile_counts_what_scores_below(index):
-    scores = np.concatenate(list(index.scores(0).values()))
-    shown = show_problem(index, Query(0), index.find(Query(0))[0]).solutions[Role.HELPFUL]
-    assert shown.percentile == pytest.approx(100 * (scores < shown.score).mean())
-
-
-def test_the_base_prover_has_no_scores(index):
-    shown = show_problem(index, Query(-1), index.find(Query(-1))[0])
-    assert {solution.score for solution in shown.solutions.values()} == {None}
-    assert {solution.is_accepted for solution in shown.solutions.values()} == {None}
+def test_a_percentile_counts_both_kinds_of_solutions():
+    assert percentile(2.0, pd.Series([1.0, 2.0]).to_numpy(), pd.Series([0.0, 3.0]).to_numpy()) == 50.0
+    assert percentile(None, pd.Series([1.0]).to_numpy()) is None
+    assert percentile(1.0) is None

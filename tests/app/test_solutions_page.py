@@ -1,16 +1,21 @@
-"""The Solutions page in a browser."""
+"""The Solutions page in a browser, and as a function of its address."""
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from pvg_hf.app.index import Filter, Query, SolutionIndex
+from pvg_hf.app.index import Query, SolutionIndex
+from pvg_hf.app.links import View, parse_link, write_link
+from pvg_hf.app.runs import OpenRun
+from pvg_hf.app.solutions_page import show_solutions
+from pvg_hf.app.text_scores import ScoreDesk
+from pvg_hf.core.roles import Role
 from pvg_hf.run.layout import RunFolder
 
-PROBLEM = "#problem article > pre"  # not the reference
-POSITION = "#position input"
-SEARCH = "#search textarea"
+MISTAKES = Query(1, is_test=True, role=Role.SNEAKY, correct=False)
+ROWS = "table.solutions tbody tr"
 
 
 @pytest.fixture(scope="module")
@@ -18,130 +23,125 @@ def index(arithmetic_run) -> SolutionIndex:
     return SolutionIndex(RunFolder(arithmetic_run))
 
 
-def problem_texts(index, query) -> list[str]:
-    return [index.solutions(query.round_index, found)[0]["problem"] for found in index.find(query)]
+def keys_of(page) -> list[str]:
+    return [row.get_attribute("data-key") for row in page.locator("a.row").all()]
 
 
-def test_two_solutions_side_by_side_and_the_truth_on_demand(app, open_page, index):
-    first = index.find(Query(1))[0]
-    page = open_page(f"{app}/?show=all")
-    expect(page.locator(PROBLEM)).to_have_text(problem_texts(index, Query(1))[0])
-    for role in ("helpful", "sneaky"):
-        expect(page.locator(f"#card-{role} pre")).not_to_be_empty()
-    expect(page.locator("#histogram figcaption")).to_contain_text("threshold")
-    hidden = re.compile(r"\b(Correct|Incorrect)\b|first flaw")
-    assert not hidden.search(page.locator("#card-helpful").inner_html() + page.locator("#card-sneaky").inner_html())
-    page.get_by_role("button", name="Reveal").click()
-    for role in ("helpful", "sneaky"):
-        row = next(row for row in index.solutions(1, first) if row["role"] == role)
-        card = page.locator(f"#card-{role}")
-        expect(card.locator(".verdict strong")).to_have_text("Correct" if row["correct"] else "Incorrect")
-        if row["first_flaw_step"] is None:
-            expect(card.locator("mark")).to_have_count(0)
-        else:
-            expect(card.locator("mark")).to_have_text(row["solution"].strip().split("\n")[row["first_flaw_step"]])
-    page.get_by_role("button", name="Hide").click()
-    expect(page.locator(".verdict")).to_have_count(0)
+def show(arithmetic_run, view: View):
+    run = OpenRun(arithmetic_run)
+    return show_solutions(run, ScoreDesk(run), parse_link(write_link(view)))
 
 
-def test_keys_lead_through_the_problems(app, open_page, index):
-    texts = problem_texts(index, Query(1))
-    page = open_page(f"{app}/?show=all")
-    problem = page.locator(PROBLEM)
-    expect(problem).to_have_text(texts[0])
-    for key, place in (("ArrowRight", 1), ("n", 2), ("ArrowLeft", 1), ("p", 0), ("p", -1)):
-        page.keyboard.press(key)
-        expect(problem).to_have_text(texts[place])
-    page.keyboard.press("r")
-    expect(page.locator(".verdict")).to_have_count(2)
-    page.keyboard.press("n")
-    expect(problem).to_have_text(texts[0])
-    expect(page.locator(".verdict")).to_have_count(0)  # of the next problem nothing is given away
-    page.locator(SEARCH).press_sequentially("nrp")
-    expect(page.locator("#problem")).to_contain_text("No problem fits")
-
-
-def test_a_number_that_is_typed_slowly_is_read_whole(app, open_page, index):
-    texts = problem_texts(index, Query(1))
-    page = open_page(f"{app}/?show=all")
-    position, problem = page.locator(POSITION), page.locator(PROBLEM)
-    expect(problem).to_have_text(texts[0])
-    position.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.type("12", delay=100)
-    expect(position).to_have_value("12")
-    page.keyboard.press("Enter")
-    expect(problem).to_have_text(texts[11])
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.type("10", delay=100)
-    page.keyboard.press("Tab")
-    expect(problem).to_have_text(texts[9])
-    expect(page.get_by_label(f"Problem 10 of {len(texts)}")).to_have_value("10")
-    position.fill("4")
-    page.locator("#next").click()  # leaves the field: to the fourth problem, and one on
-    expect(problem).to_have_text(texts[4])
-    position.fill("")
-    page.keyboard.press("Tab")
-    expect(position).to_have_value("5")
-
-
-def test_search_notices_what_is_deleted_and_pasted(app, open_page, index):
-    word = problem_texts(index, Query(1))[0].split()[0]
-    number = {search: len(index.find(Query(1, search=search))) for search in ("", word)}
-    assert number[""] > number[word] > 0
-    page = open_page(f"{app}/?show=all")
-    search, problem = page.locator(SEARCH), page.locator("#problem")
-    expect(
-        page.get_by_label(f"Problem 1 of {number['']}")
-    ).to_be_visible()  # the first view, before which nothing is typed
-    for keys, found in (
-        (f"{word}xx", 0),
-        (["Backspace"] * 2, number[word]),
-        (["Control+a", "Delete"], number[""]),
+def test_pages_and_places_beyond_the_end_are_corrected(arithmetic_run, index):
+    count = index.count(Query())
+    for view, expected in (
+        (View(Query(), page=999), View(Query(), page=-(-count // 50))),
+        (View(Query(), at=count + 1), View(Query(), at=1, opened=index.find(Query(), 1, 1)[0].key)),
+        (View(Query(search="no such text"), at=5), View(Query(search="no such text"))),
     ):
-        search.press_sequentially(keys) if isinstance(keys, str) else [search.press(key) for key in keys]
-        expect(page.get_by_label(f"Problem {min(found, 1)} of {found}")).to_be_visible()
-    page.keyboard.insert_text(word)  # as a paste: no key is pressed
-    expect(page.get_by_label(f"Problem 1 of {number[word]}")).to_be_visible()
-    expect(page).to_have_url(re.compile(f"search={word}&problem="))
-    page.keyboard.press("Tab")
-    page.locator("#next").click()
-    expect(page.locator(POSITION)).to_have_value(str(1 % number[word] + 1))
-    text = problem.inner_text()
-    again = open_page(page.url)  # the filled-in search does not lead back to the first problem
-    expect(again.locator(SEARCH)).to_have_value(word)
-    expect(again.locator("#problem")).to_have_text(text, use_inner_text=True)
+        assert show(arithmetic_run, view).address == write_link(expected)
 
 
-def test_a_problem_stays_when_the_round_changes(app, open_page, index):
-    fooled = Query(0, filter=Filter.CAUGHT)
-    problem_id = next(found for found in index.find(fooled) if found in index.find(Query(1)))
-    page = open_page(f"{app}/?round=0&show=caught&problem={problem_id}")
-    text = index.solutions(0, problem_id)[0]["problem"]
-    expect(page.locator(PROBLEM)).to_have_text(text)
-    for name, k in (("round 1", 1), ("base prover", -1)):
-        page.get_by_role("combobox", name="Round").click()
-        page.get_by_role("option", name=name).click()
-        expect(page).to_have_url(re.compile(f"round={k}&.*problem={problem_id}"))
-        expect(page.locator(PROBLEM)).to_have_text(text)
-    is_caught = problem_id in index.find(Query(-1, filter=Filter.CAUGHT))
-    expect(page.get_by_role("combobox", name="Show")).to_have_value("caught" if is_caught else "every problem")
+def test_steps_are_scored_by_any_verifier_of_the_run(arithmetic_run, index):
+    opened = index.find(MISTAKES, 0, 1)[0]
+    run = OpenRun(arithmetic_run)
+    for verifier in (0, 1):
+        (row,) = index.read([opened.place])
+        steps = ScoreDesk(run).step_scores(verifier, row["problem"], row["solution"].strip())
+        content = show(arithmetic_run, View(MISTAKES, opened=opened.key, steps=verifier)).content
+        assert all(f'data-score="{score:+.2f}"' in content for score in steps)
 
 
-def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):
-    query = Query(0, filter=Filter.CAUGHT)
-    texts = problem_texts(index, query)
-    page = open_page(f"{app}/?round=0&show=caught")
-    problem = page.locator(PROBLEM)
-    expect(problem).to_have_text(texts[0])
-    page.get_by_role("button", name="Next").click()
-    expect(problem).to_have_text(texts[1 % len(texts)])
-    page.get_by_role("combobox", name="Sneaky solution").click()
-    page.get_by_role("option").nth(1).click()
-    expect(page).to_have_url(re.compile(r"problem=arithmetic.*helpful=\d+&sneaky=\d+"))
-    shown = [page.locator(f"#card-{role} pre").inner_text() for role in ("helpful", "sneaky")]
+def test_the_table_opens_a_pair_and_back_leads_to_the_table(app, open_page, index):
+    page = open_page(app)
+    mistakes = index.find(MISTAKES)
+    expect(page.locator(ROWS)).to_have_count(min(50, len(mistakes)))
+    assert keys_of(page) == [one.key for one in mistakes[:50]]
+    page.locator(ROWS).nth(1).click()
+    (row,) = index.read([mistakes[1].place])
+    expect(page.locator("#card-sneaky pre").first).to_contain_text(row["solution"].strip().split("\n")[0])
+    expect(page.locator("#card-sneaky .verdict strong")).to_have_text("Incorrect")
+    expect(page.locator("#card-helpful pre")).not_to_be_empty()
+    expect(page).to_have_url(re.compile(f"open={mistakes[1].key}"))
+    page.go_back()
+    expect(page.locator(ROWS)).to_have_count(min(50, len(mistakes)))
+    page.go_forward()
+    expect(page.locator("#card-sneaky .verdict")).to_be_visible()
     again = open_page(page.url)
-    expect(again.locator(PROBLEM)).to_have_text(texts[1 % len(texts)])
-    for role, text in zip(("helpful", "sneaky"), shown):
-        expect(again.locator(f"#card-{role} pre")).to_have_text(text, use_inner_text=True)
+    expect(again.locator("#card-sneaky pre").first).to_have_text(
+        page.locator("#card-sneaky pre").first.inner_text(), use_inner_text=True
+    )
+
+
+def test_filters_search_and_order_are_in_the_address(app, open_page, index):
+    page = open_page(f"{app}/?round=1")
+    expect(page.locator(".count strong")).to_have_text(str(index.count(Query(1))))
+    page.get_by_label("Role").select_option("helpful")
+    query = Query(1, role=Role.HELPFUL)
+    expect(page.locator(".count strong")).to_have_text(str(index.count(query)))
+    page.locator("thead a", has_text="tokens").click()
+    expect(page).to_have_url(re.compile("role=helpful.*sort=-tokens"))
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("tokens")
+    word = index.solutions(1, index.problems(1)[0])[0]["problem"].split()[0]
+    search = page.get_by_label("Search")
+    search.press_sequentially(word, delay=20)
+    number = index.count(Query(1, role=Role.HELPFUL, search=word))
+    expect(page.locator(".count strong")).to_have_text(str(number))
+    expect(search).to_be_focused()
+    expect(page).to_have_url(re.compile(f"search={word}"))
+    for _ in word:
+        search.press("Backspace")
+    expect(page.locator(".count strong")).to_have_text(str(index.count(query)))
+    page.go_back()  # from one search to the view before it
+    expect(page.get_by_label("Role")).to_have_value("helpful")
+    page.go_back()
+    expect(page.get_by_label("Role")).to_have_value("")
+    expect(page.locator(".count strong")).to_have_text(str(index.count(Query(1))))
+
+
+def test_the_keyboard_leads_through_table_and_pairs(app, open_page, index):
+    mistakes = index.find(MISTAKES)
+    page = open_page(app)
+    expect(page.locator(ROWS).first).to_be_visible()
+    for key, place in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)):
+        page.keyboard.press(key)
+        expect(page.locator("a.row").nth(place)).to_be_focused()
+    page.keyboard.press("x")
+    expect(page.locator("#num-selected")).to_have_text("1 selected")
+    expect(page).to_have_url(re.compile(f"sel={mistakes[1].key}"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"open={mistakes[1].key}"))
+    expect(page.locator("#card-sneaky pre").first).to_be_visible()
+    for _ in range(5):
+        page.keyboard.press("n")  # quicker than the server answers
+    expect(page).to_have_url(re.compile(f"open={mistakes[6 % len(mistakes)].key}"))
+    page.keyboard.press("p")
+    expect(page).to_have_url(re.compile(f"open={mistakes[5 % len(mistakes)].key}"))
+    page.keyboard.press("Escape")
+    expect(page.locator(ROWS).nth(1).locator("input")).to_be_checked()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+
+
+def test_selected_rows_are_exported(app, open_page, index, tmp_path):
+    page = open_page(f"{app}/?round=1&part=test&sort=problem")
+    page.locator(ROWS).nth(0).locator("input").check()
+    page.locator(ROWS).nth(2).locator("input").check()
+    expect(page.locator("#num-selected")).to_have_text("2 selected")
+    page.locator("#export").click()
+    expect(page.locator("#export-state")).to_contain_text("2 rows as JSONL")
+    with page.expect_download() as download:
+        page.locator("#export-file").click()
+    download.value.save_as(tmp_path / "rows.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    listed = index.find(Query(1, is_test=True, sort="problem", is_descending=False), 0, 3)
+    assert [row["key"] for row in rows] == [listed[0].key, listed[2].key]
+
+
+def test_a_problem_in_every_round_and_the_steps_of_its_solutions(app, open_page, index):
+    page = open_page(f"{app}/?round=1&part=test&role=sneaky&sort=-score&at=0")
+    page.get_by_role("link", name="Show all rounds").click()
+    expect(page.locator(".strip section")).to_have_count(3)
+    page.get_by_role("link", name="verifier 0").first.click()
+    expect(page.locator("#card-sneaky .so-far").first).to_be_visible()
+    expect(page).to_have_url(re.compile("steps=0.*strip=yes"))

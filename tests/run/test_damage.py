@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.app.index import Query
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.disk_names import BASE_ROUND
@@ -74,8 +73,7 @@ def show_app(root: Path) -> object:
     index, texts = run.index(), []
     for round_index in (BASE_ROUND, 0, 1):
         for is_test in (False, True):
-            query = Query(round_index, is_test=is_test)
-            found = sorted(index.find(query))
+            found = index.problems(round_index, is_test=is_test)
             texts += [found, *(index.solutions(round_index, name, is_test=is_test) for name in found[:3])]
             texts += [scores.tolist() for scores in index.scores(round_index, is_test=is_test).values()]
     thresholds = [index.threshold(round_index) for round_index in (0, 1)]

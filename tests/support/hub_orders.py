@@ -14,7 +14,6 @@ from typing import Any
 from huggingface_hub import snapshot_download
 
 from pvg_hf import load_recipe, play, pull_round, push_round
-from pvg_hf.app.index import Query
 from pvg_hf.app.runs import open_run
 from pvg_hf.app.space import SpaceCallback, push_space
 from pvg_hf.check.machine import check_hub
@@ -115,7 +114,7 @@ def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
 def open_in_the_app(source: str) -> tuple[list[int], list[str]]:
     """Rounds and the first problems of the app's index."""
     index = open_run(source).index()
-    return index.rounds, index.find(Query(index.rounds[-1]))[:5]
+    return index.rounds, index.problems(index.rounds[-1])[:5]
 
 
 def play_recipe(recipe: dict[str, Any], **options: Any) -> str:

@@ -68,7 +68,6 @@ class Programs:
             return None
         return ShownText(
             text=_render("code", code=shown, whole=row["solution"].strip()),
-            reveals_nothing=shown.is_whole,
             verdict=_VERDICTS.get(row["outcome"], row["outcome"].lower()),
             details=_render("proof", code=shown),
             reference=show_preformatted(row["reference"]),

@@ -1,11 +1,9 @@
 """A program on the page of solutions."""
 
-from dataclasses import replace
-
-import pytest
-
+from pvg_hf.app.index import ListedSolution
 from pvg_hf.app.render import render
-from pvg_hf.app.showing import GroundTruth, ShownSolution
+from pvg_hf.app.showing import ShownSolution
+from pvg_hf.core.roles import Role
 from pvg_hf.experimental.programs.code import PROGRAM_COLUMNS
 from pvg_hf.experimental.programs.in_games import PROGRAMS
 from pvg_hf.report.escaping import Line
@@ -19,38 +17,28 @@ ROW = {
 }
 
 
-def shown(solution: str) -> ShownSolution:
+LISTED = ListedSolution(
+    *("0ts0", (0, 0), 0, True, "p", Role.SNEAKY, 0, False, "PROOF_INVALID", 0.5, True, (0,)),
+    *(None, None, 0.5, 12, None),
+)
+
+
+def shown(solution: str) -> str:
     special = PROGRAMS.show({**ROW, "solution": solution}, [])
-    return ShownSolution(0, [Line(line) for line in solution.split("\n")], 0.5, 50.0, True, None, special)
+    lines = [Line(line) for line in solution.split("\n")]
+    of_page = ShownSolution(LISTED, lines, solution, 50.0, False, special)
+    return render("solution", role="sneaky", solution=of_page, choices=[LISTED], links={"0ts0": "?"})
 
 
-@pytest.fixture
-def hidden():
-    return shown(WRONG)
-
-
-@pytest.fixture
-def verdict():
-    return GroundTruth(correct=False, answer=WRONG, outcome="PROOF_INVALID", flaw=None, knows_flaws=False)
-
-
-def test_a_program_is_shown_and_its_verdict_hidden(hidden):
-    page = render("solution", role="sneaky", solution=hidden)
+def test_a_program_is_shown_with_its_certificate_and_difference():
+    page = shown(WRONG)
     assert "return x + 2" in page
-    for part in ("Certificate", "<del>", "tests passed", "Similarity", "Incorrect"):
-        assert part not in page
-
-
-def test_revealing_shows_certificate_and_difference(hidden, verdict):
-    page = render("solution", role="sneaky", solution=replace(hidden, verdict=verdict))
     for part in ("certified to be wrong", "<pre>[0]</pre>", "<pre>1</pre>", "<pre>2</pre>", "<del>- ", "<ins>+ "):
         assert part in page
+    assert "fools verifier 0" in page
 
 
-def test_a_program_in_prose_is_shown_as_written_until_it_is_revealed(verdict):
-    """The program that counts is the final answer, which stays hidden."""
-    prose = shown(f"I add two.\n{WRONG}")
-    assert 'class="program"' not in render("solution", role="sneaky", solution=prose)
-    page = render("solution", role="sneaky", solution=replace(prose, verdict=verdict))
+def test_a_program_in_prose_is_shown_with_the_prose():
+    page = shown(f"I add two.\n{WRONG}")
     assert 'class="program"' in page
     assert "I add two." in page

@@ -2,7 +2,6 @@
 
 import pytest
 
-from pvg_hf.app.index import Query
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.experimental.study.legibility import open_study
 
@@ -32,5 +31,5 @@ def test_the_sheet_follows_from_the_run_and_the_participant(study, arithmetic_ru
 
 def test_only_test_problems_are_judged(study, arithmetic_run):
     index = OpenRun(arithmetic_run).index()
-    test = {problem_id for k in index.rounds for problem_id in index.find(Query(k))}
+    test = {problem_id for k in index.rounds for problem_id in index.problems(k)}
     assert {item.problem_id for item in study.sheet("ann")} <= test

@@ -1,0 +1,65 @@
+"""Selected solutions as files for other programs."""
+
+import json
+
+import pytest
+
+from pvg_hf.app.index import Query
+from pvg_hf.app.links import View
+from pvg_hf.app.pairs_export import FORMATS, MAX_ROWS, write_export
+from pvg_hf.core.roles import Role
+
+
+def exported(index, view: View, kind: str, folder) -> list[dict]:
+    path, number = write_export(index, view, kind, folder)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(rows) == number
+    return rows
+
+
+def test_selected_rows_are_exported_as_they_are(index, tmp_path):
+    first, _, third = index.find(Query(1, is_test=True), 0, 3)
+    rows = exported(index, View(Query(0), selected=(third.key, "unknown", first.key)), "JSONL", tmp_path)
+    assert [row["key"] for row in rows] == [third.key, first.key]
+    assert rows[1]["solution"] == index.read([first.place])[0]["solution"]
+    assert (rows[1]["accepted"], rows[1]["fooled_by"]) == (first.accepted, list(first.fooled_by))
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("DPO pairs", {"prompt", "chosen", "rejected"}),
+        ("SFT pairs", {"prompt", "completion"}),
+        ("KTO", {"prompt", "completion", "label"}),
+    ],
+)
+def test_formats_have_the_columns_that_trl_expects(index, tmp_path, kind, columns):
+    rows = exported(index, View(Query(1, is_test=True)), kind, tmp_path)
+    assert {frozenset(row) for row in rows} == {frozenset(columns)}
+
+
+def test_dpo_pairs_a_correct_with_an_incorrect_solution_to_the_same_problem(index, tmp_path):
+    listed = [one for one in index.find(Query(1, is_test=True)) if not one.has_failed]
+    texts = dict(zip((one.key for one in listed), index.read([one.place for one in listed])))
+    truth = {(texts[one.key]["problem"], texts[one.key]["solution"]): one.correct for one in listed}
+    rows = exported(index, View(Query(1, is_test=True)), "DPO pairs", tmp_path)
+    for row in rows:
+        assert truth[row["prompt"], row["chosen"]]
+        assert not truth[row["prompt"], row["rejected"]]
+    sides = {name: [one.correct for one in listed if one.problem_id == name] for name in index.problems(1)}
+    assert len(rows) == sum(min(some.count(True), some.count(False)) for some in sides.values())
+
+
+def test_kto_labels_what_did_not_fail_and_sft_has_the_correct_ones(index, tmp_path):
+    view, listed = View(Query(1, is_test=True)), index.find(Query(1, is_test=True))
+    labels = [row["label"] for row in exported(index, view, "KTO", tmp_path)]
+    assert labels == [one.correct for one in listed if not one.has_failed]
+    assert len(exported(index, view, "SFT pairs", tmp_path)) == sum(one.correct for one in listed)
+
+
+@pytest.mark.parametrize("kind", ["SFT pairs", "DPO pairs"])
+def test_nothing_to_export_is_an_error(index, tmp_path, kind):
+    with pytest.raises(ValueError, match=kind):
+        write_export(index, View(Query(1, role=Role.SNEAKY, correct=False)), kind, tmp_path)
+    assert list(FORMATS) == ["JSONL", "DPO pairs", "SFT pairs", "KTO"]
+    assert index.num_solutions < MAX_ROWS
