@@ -19,6 +19,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 from pvg_hf.app.access import MAX_UPLOAD_BYTES, Gate
+from pvg_hf.app.compare_page import build_compare_page
 from pvg_hf.app.evaluations_page import build_evaluations_page
 from pvg_hf.app.header import build_header
 from pvg_hf.app.render import FOLDER
@@ -78,6 +79,7 @@ def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
         build_solutions_page(app, run, folder)
     pages: dict[tuple[str, str], Callable[[gr.Blocks], None]] = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
+        ("Compare", "compare"): partial(build_compare_page, run=run),
         ("Verifiers", "verifiers"): partial(build_verifiers_page, run=run),
         ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),
         ("Score your own", "score"): partial(build_score_page, run=run),

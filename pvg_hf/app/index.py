@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -240,31 +240,31 @@ class SolutionIndex:
         self._scores: dict[tuple[int, bool], dict[bool, np.ndarray]] = {}
         self._search = lru_cache(maxsize=8)(self._search_texts)
 
-    @property
+    @cached_property
     def rounds(self) -> list[int]:
         """Rounds with solutions, in ascending order; -1 is the base prover."""
         return self._list_values("round_index", "round_index")
 
-    @property
+    @cached_property
     def num_solutions(self) -> int:
         return self.count(Query())
 
-    @property
+    @cached_property
     def difficulties(self) -> list[str]:
         """Difficulties as the task names them, in numeric order; empty if the task has none."""
         return self._list_values("difficulty", "try_cast(difficulty AS DOUBLE), difficulty")
 
-    @property
+    @cached_property
     def flaws(self) -> list[str]:
         """Kinds of flaws; empty if the task knows none."""
         return self._list_values("flaw", "flaw")
 
-    @property
+    @cached_property
     def verifiers(self) -> list[int]:
         """Rounds of the verifiers whose scores are known."""
         return sorted({verifier for verifier, _ in self._thresholds})
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """Keys of `SORTED` that some solution has a value in."""
         # `count` leaves out null.

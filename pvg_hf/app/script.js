@@ -55,7 +55,7 @@
   let typing = null;
   const fill = (form, replace) => {
     const chosen = [...new FormData(form)].filter(([name, value]) => value || name === "sort");
-    visit(new URLSearchParams(chosen).toString(), { from: "form", replace });
+    visit(new URLSearchParams(chosen).toString(), { from: replace ? "form" : "", replace });
   };
   document.addEventListener("input", (event) => {
     if (!event.target.matches("#view-form input[type=search]")) return;
