@@ -105,11 +105,11 @@ def build_glossary_page(app: gr.Blocks) -> None:
 
 def launch(app: gr.Blocks, gate: Middleware, **options: Any) -> tuple[Any, str, str]:
     """Launch an app with its theme, scripts and access control; returns what [`~gradio.Blocks.launch`] returns."""
-    script, paper = ((FOLDER / name).read_text(encoding="utf-8") for name in ("script.js", "print.css"))
+    script, style = ((FOLDER / name).read_text(encoding="utf-8") for name in ("script.js", "page.css"))
     return app.queue(default_concurrency_limit=4, max_size=64).launch(
         theme=make_theme(),
         css_paths=FOLDER / "style.css",
-        head=f"<style>{paper}</style><script>{script}</script>",
+        head=f"<style>{style}</style><script>{script}</script>",
         footer_links=[],
         run_history=False,
         ssr_mode=False,

@@ -1,6 +1,5 @@
-"""The page "Rounds": results as plots and numbers."""
+"""The page "Rounds": the verdict, results as plots and numbers."""
 
-import threading
 from pathlib import Path
 
 import gradio as gr
@@ -8,12 +7,10 @@ import pandas as pd
 
 from pvg_hf.app.events import SLOW
 from pvg_hf.app.header import build_verdict
+from pvg_hf.app.plots import ROUND_PLOTS, build_plots, update_plots
 from pvg_hf.app.render import heading, notice, render
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.app.verifiers_page import VERIFIER_PLOTS
 from pvg_hf.core.files import write_text
-from pvg_hf.report.page import embed
-from pvg_hf.report.plots import PLOTS
 from pvg_hf.report.tables import judgement_tables, rounds_table
 from pvg_hf.run.layout import JUDGING
 from pvg_hf.run.read import RunData
@@ -23,39 +20,31 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
     gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
     build_verdict(demo, run)
-    figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
+    plots = build_plots(ROUND_PLOTS)
+    figures = gr.HTML(elem_id="figures")
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
-
-    drawn: list[tuple[RunData, str, str]] = []  # cache of the last figures, with their HTML and CSV file
-    drawing = threading.Lock()  # all visitors share the plots, so that they are drawn once
-
-    def draw(data: RunData) -> tuple[str, str]:
-        with drawing:
-            if not drawn or drawn[0][0] is not data:
-                path = folder / f"{run.name}-figures.csv"
-                # Atomic: Gradio may be copying the old file for a download.
-                write_text(path, figures_frame(data).to_csv(index=False))
-                drawn[:] = [(data, _show_rounds(data), str(path))]
-            return drawn[0][1:]
 
     def load():
         try:
             data = run.data()
         except (ValueError, OSError) as err:  # pyarrow raises either for a damaged Parquet file
-            damage = "\n".join(run.index().damage) or str(err)
-            return notice(damage, kind="problem"), gr.DownloadButton(interactive=False)
-        page, path = draw(data)
-        is_evaluated = bool(data.evaluated)
-        return page, gr.DownloadButton(value=path if is_evaluated else None, interactive=is_evaluated)
+            damage = notice("\n".join(run.index().damage) or str(err), kind="problem")
+            return damage, gr.DownloadButton(interactive=False), *(gr.skip() for _ in plots)
+        return show_rounds(data), _file(data), *update_plots(ROUND_PLOTS, data)
 
-    demo.load(load, None, [figures, download], **SLOW)
+    def _file(data: RunData) -> gr.DownloadButton:
+        if not data.evaluated:
+            return gr.DownloadButton(interactive=False)
+        path = folder / f"{run.name}-figures.csv"
+        write_text(path, figures_frame(data).to_csv(index=False))  # atomic: Gradio may be copying the old file
+        return gr.DownloadButton(value=str(path), interactive=True)
+
+    demo.load(load, None, [figures, download, *plots], **SLOW)
 
 
-def _show_rounds(data: RunData) -> str:
-    makers = [make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS]  # these are on the page "Verifiers"
-    plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
-    images = [embed(plot, plot.to_png()) for plot in plots]
-    return render("rounds", images=images, table=rounds_table(data), judged=judgement_tables(data))
+def show_rounds(data: RunData) -> str:
+    """Render the figures of all rounds as tables."""
+    return render("rounds", table=rounds_table(data), judged=judgement_tables(data), has_begun=bool(data.rounds))
 
 
 def figures_frame(run: RunData) -> pd.DataFrame:

@@ -9,23 +9,29 @@ import pandas as pd
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
+from pvg_hf.app.index import Query, SolutionIndex
+from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
 
 pytestmark = pytest.mark.nightly
 
 PATHS = {
     "": "#card-sneaky pre",
-    "rounds": "#comparison table",
-    "verifiers": "#verifiers img",
+    "table": "table.solutions a.row",
+    "rounds": "#plot-accuracy svg",
+    "compare": "#view table",
+    "verifiers": "#plot-pools svg",
     "evaluations": "#evaluation pre",
     "score": "#own-solution",
 }
 # Everything that can be pressed or filled in on a page, as a person sees it.
-SOLUTIONS = "Round, Problems, Show, Difficulty, Search in problems, Previous, Problem 1 of 12, Next, Reveal"
-PICKS = "Helpful solution, Sneaky solution"
+FILTERS = "Search, Round, Problems, Role, Correct, Accepted, Fools verifier, First flaw, Difficulty, Rows"
+EXPORT = "Export as, Export the selected rows, or all that the filters leave"
 CONTROLS = {
-    "": f"{SOLUTIONS}, {PICKS}",
-    "rounds": "Download all figures (CSV), Round of small, Run, Its round",
+    "": f"Scores of the round, Reference, {EXPORT}",
+    "table": f"{FILTERS}, {EXPORT}",
+    "rounds": "Download all figures (CSV)",
+    "compare": "Round of small, Run, Its round",
     "verifiers": "",
     "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
@@ -34,6 +40,7 @@ VISIBLE = """() => {
     const name = (element) => element.getAttribute("aria-label")
         || element.innerText || element.labels?.[0]?.innerText || element.id;
     return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
+        .filter((element) => !element.closest("#run-header, .plots, table.solutions"))
         .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
         .map((element) => name(element).trim().split("\\n")[0])
         .join(", ");
@@ -53,9 +60,11 @@ def addresses(app, serve_for_module, arithmetic_run, tmp_path_factory) -> dict[s
     """The address of each page, on a run that fills it."""
     run = Path(shutil.copytree(arithmetic_run, tmp_path_factory.mktemp("evaluated") / "small"))
     write_evaluation(run, problem="How many?", solution="#### 3", evaluation="No.\nYes.\nSo?", role="sneaky")
-    # Which problems are shown by default depends on what the provers wrote.
+    # Which solutions are shown by default depends on what the provers wrote.
+    key = SolutionIndex(RunFolder(run)).find(Query(), 0, 1)[0].key
     others = {
-        "": f"{app}/?show=all",
+        "": f"{app}/?open={key}",
+        "table": f"{app}/?sort=problem",
         "evaluations": f"{serve_for_module(run)[0]}/evaluations",
     }
     return {path: f"{app}/{path}" for path in PATHS} | others
@@ -92,15 +101,14 @@ def test_only_a_pages_own_controls_are_visible_on_a_wide_screen(addresses, open_
 
 
 def test_only_a_pages_own_controls_are_visible_after_it_was_used(addresses, open_page):
-    page = open_page(addresses[""])
-    expect(page.locator("#card-sneaky pre")).to_be_visible()  # the page's first view has come
-    page.get_by_role("button", name="Next").click()
-    second = SOLUTIONS.replace("1 of 12", "2 of 12")
-    check_controls(page, f"{second}, {PICKS}")
-    page.get_by_role("button", name="Reveal").click()
-    check_controls(page, f"{second.replace('Reveal', 'Reference, Hide')}, {PICKS}")
-    page.get_by_label("Search in problems").fill("no such problem")
-    check_controls(page, f"{SOLUTIONS.replace('1 of 12', '0 of 0')}, {PICKS}")
+    page = open_page(addresses["table"])
+    page.locator("a.row").first.click()
+    check_controls(page, CONTROLS[""])
+    page.get_by_role("link", name="Back to the table").click()
+    check_controls(page, CONTROLS["table"])
+    page.get_by_label("Search").fill("no such problem")
+    expect(page.locator(".notice")).to_contain_text("No solution fits")
+    check_controls(page, CONTROLS["table"])
     page.goto(addresses["score"])
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
@@ -125,8 +133,8 @@ def test_a_narrow_screen_shows_a_pages_own_controls_and_needs_no_scrolling_sidew
 
 
 def test_a_dropdowns_text_ends_before_its_arrow(addresses, open_page):
-    page = open_page(addresses[""].replace("all", "helpful_rejected"), width=390)
-    expect(page.get_by_role("combobox", name="Show")).to_have_value("correct rejected")
+    page = open_page(addresses["evaluations"], width=390)
+    expect(page.get_by_role("combobox", name="Show")).to_have_value("every evaluation")
     overlapping = """[...document.querySelectorAll('.secondary-wrap')].filter(e => e.checkVisibility()).filter(e => {
         const [input, arrow] = [e.querySelector('input'), e.querySelector('.icon-wrap')];
         return input.scrollWidth > input.clientWidth
@@ -147,8 +155,8 @@ def test_scores_after_each_step_fit_a_narrow_screen(addresses, open_page):
 def test_rounds_are_whole_on_paper(addresses, open_page):
     page = open_page(addresses["rounds"], width=718)  # A4 less Chromium's margins
     page.emulate_media(media="print")
-    expect(page.locator("#comparison table")).to_be_visible()
-    cut = """[...document.querySelectorAll('#figures img, #comparison table')]
+    expect(page.locator("#figures table")).to_be_visible()
+    cut = """[...document.querySelectorAll('#figures table')]
         .map(element => element.getBoundingClientRect().right).filter(right => right > innerWidth)"""
     assert page.evaluate(cut) == []
     # Flex boxes overlap where a page ends.
@@ -168,9 +176,6 @@ def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
         expect(page.locator(ready).first).to_be_visible()
         if path == "evaluations":
             expect(page.locator("#evaluation mark + span")).to_have_text(["◀ hallucinated", "◀ true"])
-        if path == "":
-            page.get_by_role("button", name="Reveal").click()
-            expect(page.locator(".verdict").first).to_be_visible()
         assert page.evaluate(CONTRAST) == []
 
 
@@ -186,12 +191,15 @@ def hostile_run(run_copy) -> Path:
 
 def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     url, _ = serve(hostile_run)
-    page = open_page(url)
-    for place in ("#problem article > pre", "#card-helpful pre", "#card-sneaky pre"):
-        expect(page.locator(place)).to_contain_text(SHOWN.splitlines()[1])
-        assert page.locator(place).text_content().startswith(SHOWN)
-    page.get_by_role("button", name="Reveal").click()
-    expect(page.locator("#card-sneaky .verdict")).to_be_visible()
+    page = open_page(f"{url}/?round=1&part=test&sort=-score&at=0&strip=yes")
+    for place in (".view .problem > pre", "#card-helpful pre", "#card-sneaky pre", ".strip pre"):
+        text = page.locator(place).first
+        expect(text).to_contain_text(SHOWN.splitlines()[1])
+        assert text.text_content().startswith(SHOWN)
+    check_harmless(page)
+    page = open_page(f"{url}/?search={HOSTILE.splitlines()[0]}")
+    expect(page.get_by_label("Search")).to_have_value(HOSTILE.splitlines()[0])
+    expect(page.locator("a.row").first).to_be_visible()
     check_harmless(page)
     page = open_page(f"{url}/evaluations", width=390)
     expect(page.locator("#evaluation mark")).to_have_count(2)
@@ -218,7 +226,7 @@ def test_texts_are_shown_exactly_as_written(serve, open_page, run_copy):
     for file in run_copy.glob("pool/*/*.parquet"):
         pd.read_parquet(file).assign(solution=written).to_parquet(file)
     url, _ = serve(run_copy)
-    page = open_page(url, width=390)
+    page = open_page(f"{url}/?round=1&part=test&sort=-score&at=0", width=390)
     check_is_read(page, "#card-helpful")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -241,13 +249,12 @@ def check_harmless(page) -> None:
 def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_copy):
     (run_copy / "pool" / "round-001" / "test-sneaky.parquet").write_bytes(b"no parquet")
     (run_copy / "verifier" / "round-001" / "model.safetensors").write_bytes(b"no weights")
-    (run_copy / "verifier" / "round-000" / "calibration.json").write_text("{}")
     (run_copy / "evaluation" / "round-001" / "evaluations.parquet").write_bytes(b"no parquet")
     (run_copy / "pool" / "round-000.bak").mkdir()
     url, _ = serve(run_copy)
     page = open_page(url)
     expect(page.get_by_role("alert").first).to_contain_text("test-sneaky.parquet is damaged")
-    expect(page.get_by_role("alert").last).to_contain_text("calibration.json is damaged")
+    page.locator("a.row").first.click()
     expect(page.locator("#card-helpful pre")).to_be_visible()
     expect(page.locator("#card-sneaky")).to_contain_text("wrote nothing to this problem")
     expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
@@ -279,9 +286,9 @@ def test_a_new_round_appears_while_the_app_is_open(serve, open_page, run_copy):
     put_back = put_aside(run_copy, *(f"{name}/round-001" for name in ("pool", "verifier", "evaluation")))
     url, _ = serve(run_copy)
     page = open_page(url)
-    expect(page.get_by_role("combobox", name="Round")).to_have_value("round 0")
+    expect(page.get_by_label("Round", exact=True)).to_have_value("0")
     put_back()
-    expect(open_page(url).get_by_role("combobox", name="Round")).to_have_value("round 1")
+    expect(open_page(url).get_by_label("Round", exact=True)).to_have_value("1")
     expect(open_page(f"{url}/score").get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
 
 
@@ -297,10 +304,10 @@ def put_aside(run: Path, *names: str) -> Callable[[], None]:
 def check_all_is_there(url: str, open_page) -> None:
     """Check that every page shows the last round and can be used."""
     page = open_page(url)
-    expect(page.get_by_role("combobox", name="Round")).to_have_value("round 1")
-    expect(page.get_by_role("combobox", name="Difficulty")).to_have_value("any")
-    page.get_by_role("button", name="Next").click()
-    expect(page.locator("#position input")).to_have_value("2")
+    expect(page.get_by_label("Round", exact=True)).to_have_value("1")
+    page.locator("a.row").first.click()
+    page.keyboard.press("n")
+    expect(page.locator("#card-helpful pre").first).to_be_visible()
     page = open_page(f"{url}/score")
     expect(page.get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
     page.get_by_role("button", name="Fill in an example").click()

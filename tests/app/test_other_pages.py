@@ -10,13 +10,11 @@ from pvg_hf.report.tables import rounds_table
 
 def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
     page = open_page(f"{app}/rounds")
-    expect(page.locator("#figures img")).to_have_count(6)
     expect(page.locator("#figures table tbody tr")).to_have_count(
         len(rounds_table(OpenRun(arithmetic_run).data()).headers) - 1
     )
     expect(page.locator("#figures thead th")).to_have_text(["", "base prover", "round 0", "round 1"])
     assert page.evaluate("[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)")
-    assert page.evaluate("[...document.querySelectorAll('#figures img')].every(image => image.naturalWidth > 300)")
     with page.expect_download() as download:
         page.locator("#download").click()
     download.value.save_as(tmp_path / "figures.csv")
