@@ -3,10 +3,10 @@ Time that the app takes to open a synthetic run of 200,000 solutions, and to sor
 
     python benchmarks/app_filters.py
 
-Prints one JSON object: seconds to open the run (once per app) and the extra resident memory; the slowest of several answers of the
-page in milliseconds, for the first rows, each order, filters and a pair; the first search for a text, which reads all solutions;
-and the slowest answer and opening relative to reading all solutions from disk once, as an app without an index would do. With
-`--num-rounds 1 --num-problems 25000`, all solutions are of one round.
+Prints one JSON object: seconds to open the run (once per app) and the extra resident memory; the slowest of several
+answers of the page in milliseconds, for the first rows, each order, filters and a pair; the first search for a text,
+which reads all solutions; and the slowest answer and opening relative to reading all solutions from disk once, as an
+app without an index would do. With `--num-rounds 1 --num-problems 25000`, all solutions are of one round.
 """
 
 import argparse
@@ -47,7 +47,9 @@ NUM_REPEATS = 5
 def synthetic_rows(
     round_index: int, role: str, num_problems: int, num_samples: int
 ) -> Iterator[list[dict[str, object]]]:
-    """Make solutions of about 280 characters to problems of about 300, 60 % correct, some of which fool the verifier."""
+    """
+    Make solutions of about 280 characters to problems of about 300, 60 % correct, some of which fool the verifier.
+    """
     rng = derive_rng(0, "benchmark", round_index, role)
     words = np.array([f"step {number:05d}, " for number in range(100_000)])
     for problem in range(num_problems):

@@ -25,7 +25,10 @@ def build_compare_page(demo: gr.Blocks, run: OpenRun) -> None:
 
 
 def show_comparison(run: OpenRun, values: Mapping[str, str]) -> ShownView:
-    """Render the comparison of round `ours` of the run with round `theirs` of `run`, by default of its last and first round."""
+    """
+    Render the comparison of round `ours` of the run with round `theirs` of `run`, by default of its last and first
+    round.
+    """
     others = {run.name: run.folder.root, **sibling_runs(run.folder.root)}
     name = values.get("run", run.name)
     name = name if name in others else run.name

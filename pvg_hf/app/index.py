@@ -163,8 +163,8 @@ SELECT j.* EXCLUDE (verifiers), difficulty, lower(problem) AS problem,
 FROM judged j JOIN problems USING (problem_id)
 """
 
-_COLUMNS = """file_index, row_index, round_index, is_test, problem_id, role, sample_index, correct, outcome, score, accepted,
-    fooled_by, flaw, num_flaws, share_passed, num_tokens, difficulty"""
+_COLUMNS = """file_index, row_index, round_index, is_test, problem_id, role, sample_index, correct, outcome, score,
+    accepted, fooled_by, flaw, num_flaws, share_passed, num_tokens, difficulty"""
 
 _SEARCH = """
 SELECT $file_index AS file_index, file_row_number AS row_index FROM read_parquet($path, file_row_number = true)
@@ -209,11 +209,11 @@ class SolutionIndex:
     """
     Searchable index of a run's solutions.
 
-    It opens in a few seconds on 200,000 solutions, reads only Parquet files, and is safe to use from several threads. The run
-    may be unfinished; the index does not see later rounds, for which a new one is opened.
+    It opens in a few seconds on 200,000 solutions, reads only Parquet files, and is safe to use from several threads.
+    The run may be unfinished; the index does not see later rounds, for which a new one is opened.
 
-    A solution is accepted if the verifier of its round accepts it at the score at which it accepts 95 % of its prover's helpful
-    correct test solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]).
+    A solution is accepted if the verifier of its round accepts it at the score at which it accepts 95 % of its
+    prover's helpful correct test solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]).
 
     Attributes:
         damage: Files that could not be read, and what to do about each. Their solutions are left out.
@@ -276,7 +276,10 @@ class SolutionIndex:
         return self.count(Query(round_index, is_test)) > 0
 
     def threshold(self, round_index: int, verifier: int | None = None) -> float | None:
-        """Lowest score that a verifier, by default the round's own, accepts among the round's solutions; `None` if unknown."""
+        """
+        Lowest score that a verifier, by default the round's own, accepts among the round's solutions; `None` if
+        unknown.
+        """
         return self._thresholds.get((own_verifier(round_index) if verifier is None else verifier, round_index))
 
     def problems(self, round_index: int, *, is_test: bool = True) -> list[str]:
@@ -291,7 +294,8 @@ class SolutionIndex:
     def find(self, query: Query, start: int = 0, count: int | None = None) -> list[ListedSolution]:
         """Solutions that match a query, in its order; those without a value in the sorted column come last."""
         direction = "DESC" if query.is_descending else "ASC"
-        order = f"{SORTED[query.sort]} {direction} NULLS LAST, round_index DESC, problem_id, role, score DESC, sample_index"
+        ties = "round_index DESC, problem_id, role, score DESC, sample_index"
+        order = f"{SORTED[query.sort]} {direction} NULLS LAST, {ties}"
         limit = "" if count is None else f"LIMIT {int(count)} OFFSET {int(start)}"
         return [self._listed(*row) for row in self._select(_COLUMNS, query, f"ORDER BY {order} {limit}")]
 
@@ -307,8 +311,8 @@ class SolutionIndex:
     def crossed_scores(self, problem_id: str) -> dict[tuple[int, Role, int], dict[int, float]]:
         """Scores of a problem's test solutions, by round, role and sample index, by the round of the verifier."""
         found: dict[tuple[int, Role, int], dict[int, float]] = {}
-        query = "SELECT round_index, role, sample_index, verifier, score FROM crossed WHERE problem_id = ? ORDER BY verifier"
-        for round_index, role, sample_index, verifier, score in self._ask(query, [problem_id]):
+        query = "SELECT round_index, role, sample_index, verifier, score FROM crossed WHERE problem_id = ?"
+        for round_index, role, sample_index, verifier, score in self._ask(f"{query} ORDER BY verifier", [problem_id]):
             found.setdefault((round_index, Role(role), sample_index), {})[verifier] = score
         return found
 

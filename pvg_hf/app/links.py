@@ -77,8 +77,8 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
     """
     Convert the values of an address to a view.
 
-    Unknown values mean any. An address without any shows the mistakes of the last round's sneaky prover on test problems,
-    the most convincing first.
+    Unknown values mean any. An address without any shows the mistakes of the last round's sneaky prover on test
+    problems, the most convincing first.
     """
     if not values.keys() - {"sel"}:
         return replace(_first_view(index), selected=_selected(values))

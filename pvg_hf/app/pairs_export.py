@@ -33,8 +33,8 @@ def write_export(index: SolutionIndex, view: View, kind: str, folder: Path) -> t
     rows = list(FORMATS[kind](listed, index.read([one.place for one in listed]) if listed else []))
     if not rows:
         raise ValueError(
-            f"None of the {len(listed):,} solutions can be exported as {kind}. SFT needs correct ones; DPO needs a correct and "
-            "an incorrect one to the same problem."
+            f"None of the {len(listed):,} solutions can be exported as {kind}. SFT needs correct ones; DPO "
+            "needs a correct and an incorrect one to the same problem."
         )
     path = folder / f"solutions-{kind.split()[0].lower()}.jsonl"
     write_text(path, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))

@@ -118,7 +118,9 @@ def mark_differences(first: Sequence[Line], second: Sequence[Line]) -> tuple[lis
 
 
 def _with_spans(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> list[Line]:
-    """Give each line the parts of the spans that are within it; spans are places in the lines joined by line breaks."""
+    """
+    Give each line the parts of the spans that are within it; spans are places in the lines joined by line breaks.
+    """
     marked, begin = [], 0
     for line in lines:
         end = begin + len(line.text)
@@ -140,7 +142,9 @@ def with_steps(solution: ShownSolution, scores: Sequence[float], threshold: floa
 
 @dataclass(frozen=True)
 class ShownRound:
-    """The solutions that a page shows of one problem in one round, with their scores by each verifier and acceptance."""
+    """
+    The solutions that a page shows of one problem in one round, with their scores by each verifier and acceptance.
+    """
 
     round_index: int
     solutions: dict[Role, ShownSolution]
@@ -148,7 +152,9 @@ class ShownRound:
 
 
 def show_rounds(index: SolutionIndex, problem_id: str) -> list[ShownRound]:
-    """Prepare the most convincing solution of each role to a test problem in each round, as scored by all verifiers."""
+    """
+    Prepare the most convincing solution of each role to a test problem in each round, as scored by all verifiers.
+    """
     listed = index.find(Query(is_test=True, problem_id=problem_id))
     crossed = index.crossed_scores(problem_id)
     shown = []
@@ -178,7 +184,10 @@ def _judged(
 
 
 def percentile(score: float | None, *scores: np.ndarray) -> float | None:
-    """Percentage in [0, 100] of all `scores` (each array sorted in ascending order) below `score`; `None` if either is missing."""
+    """
+    Percentage in [0, 100] of all `scores` (each array sorted in ascending order) below `score`; `None` if either is
+    missing.
+    """
     num_scores = sum(map(len, scores))
     if score is None or not num_scores:
         return None

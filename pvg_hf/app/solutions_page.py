@@ -1,4 +1,6 @@
-"""The page "Solutions": a table of all solutions, each with the other role's solution to the same problem, and exports."""
+"""
+The page "Solutions": a table of all solutions, each with the other role's solution to the same problem, and exports.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,8 +28,8 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.score_calibration import COMPLETENESS
 
 LEGEND = (
-    f"Accepted: the score is one at which the verifier of the round accepts {100 * COMPLETENESS:.0f} % of its prover's helpful correct test "
-    "solutions. Fools: the verifiers that accept a mistake, each at that share on the same solutions."
+    f"Accepted: the score is one at which the verifier of the round accepts {100 * COMPLETENESS:.0f} % of its "
+    "prover's helpful correct test solutions. Fools: the verifiers that accept a mistake, each at that share on the same solutions."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed"}
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
@@ -74,8 +76,8 @@ def show_solutions(run: OpenRun, desk: ScoreDesk, values: Mapping[str, str]) -> 
 
 def _missing(run: OpenRun) -> str:
     return (
-        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
-        f"run with: {play_command(run.folder.root)}"
+        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play "
+        f"or resume the run with: {play_command(run.folder.root)}"
     )
 
 

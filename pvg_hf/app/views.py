@@ -24,8 +24,8 @@ def build_view(demo: gr.Blocks, show: Callable[[Mapping[str, str]], ShownView]) 
     """
     Build a form and what it selects. It must be called within the context of `demo`.
 
-    `show` renders the view of an address. Within it, the browser handles links that begin with `?`, and changes of the form,
-    without loading the page again (`script.js`). Returns the component with the last address.
+    `show` renders the view of an address. Within it, the browser handles links that begin with `?`, and changes of the
+    form, without loading the page again (`script.js`). Returns the component with the last address.
     """
     form, content = gr.HTML(elem_id="view-form"), gr.HTML(elem_id="view")
     address = gr.Textbox(elem_classes=[INVISIBLE], elem_id="address")
