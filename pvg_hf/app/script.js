@@ -1,6 +1,6 @@
 // Keys, views whose state is the address, and the study's clock. Gradio draws everything else.
 (() => {
-  const KEYS = { ArrowRight: "#next", n: "#next", ArrowLeft: "#previous", p: "#previous", Escape: "#back", r: "#reveal" };
+  const KEYS = { ArrowRight: "#next", n: "#next", ArrowLeft: "#previous", p: "#previous", Escape: "#back" };
   const button = (selector) => {
     const found = document.querySelector(selector);
     return found && (found.matches("button, a") ? found : found.querySelector("button"));

@@ -29,7 +29,8 @@ from pvg_hf.core.score_calibration import COMPLETENESS
 
 LEGEND = (
     f"Accepted: the score is one at which the verifier of the round accepts {100 * COMPLETENESS:.0f} % of its "
-    "prover's helpful correct test solutions. Fools: the verifiers that accept a mistake, each at that share on the same solutions."
+    "prover's helpful correct test solutions. Fools: the verifiers that accept a mistake, each at that share on the "
+    "same solutions."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed"}
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}

@@ -12,6 +12,7 @@ from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.solution_kinds import ShownText, show_text_of
+from pvg_hf.evaluation.verifiers_by_pools import threshold_at_completeness
 from pvg_hf.report.escaping import Line
 from pvg_hf.run.read import RoundData, RunData
 
@@ -28,8 +29,9 @@ class ExampleSolution:
     A solution as the report shows it.
 
     `title` has its role and correctness. `percentile` is the percentage of the round's test solutions that score
-    lower. `is_accepted`, whether the score is above the threshold, is `None` before the round is evaluated. `special`
-    is how a solution of a registered kind, such as a program, is shown instead.
+    lower. `is_accepted` says whether the verifier accepts the score where it accepts 95 % of the helpful correct
+    solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]); `None` without one. `special` is
+    how a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -64,7 +66,8 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
     if data.solutions is None:
         return []
-    rows, threshold = scored_rows(data.solutions), data.figure("threshold").value
+    rows = scored_rows(data.solutions)
+    threshold = threshold_at_completeness(rows)
     sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
     helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
     return [
@@ -107,7 +110,7 @@ def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> Exampl
         answer=row["answer"],
         score=float(row["score"]),
         percentile=100 * float((scores < row["score"]).mean()),
-        is_accepted=None if threshold is None else bool(row["score"] > threshold),
+        is_accepted=None if threshold is None else bool(row["score"] >= threshold),
         special=show_text_of(row, of_problem.loc[is_honest, "answer"]),
     )
 

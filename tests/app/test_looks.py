@@ -38,7 +38,7 @@ CONTROLS = {
 }
 VISIBLE = """() => {
     const name = (element) => element.getAttribute("aria-label")
-        || element.innerText || element.labels?.[0]?.innerText || element.id;
+        || (element.tagName === "SELECT" ? element.labels[0].firstChild.textContent : element.innerText) || element.labels?.[0]?.innerText || element.id;
     return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
         .filter((element) => !element.closest("#run-header, .plots, table.solutions"))
         .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
@@ -183,7 +183,7 @@ def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
 def hostile_run(run_copy) -> Path:
     for file in run_copy.glob("pool/*/*.parquet"):
         rows = pd.read_parquet(file)
-        rows.assign(solution=HOSTILE, problem=HOSTILE + rows["problem"]).to_parquet(file)
+        rows.assign(solution=HOSTILE, problem=HOSTILE + rows["problem"], first_flaw_step=None).to_parquet(file)
     forget_digests(run_copy)
     write_evaluation(run_copy, problem=HOSTILE, solution=HOSTILE, evaluation=HOSTILE, role="<h1>owned</h1>")
     return run_copy
@@ -286,9 +286,9 @@ def test_a_new_round_appears_while_the_app_is_open(serve, open_page, run_copy):
     put_back = put_aside(run_copy, *(f"{name}/round-001" for name in ("pool", "verifier", "evaluation")))
     url, _ = serve(run_copy)
     page = open_page(url)
-    expect(page.get_by_label("Round", exact=True)).to_have_value("0")
+    expect(page.get_by_role("combobox", name="Round", exact=True)).to_have_value("0")
     put_back()
-    expect(open_page(url).get_by_label("Round", exact=True)).to_have_value("1")
+    expect(open_page(url).get_by_role("combobox", name="Round", exact=True)).to_have_value("1")
     expect(open_page(f"{url}/score").get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
 
 
@@ -304,7 +304,7 @@ def put_aside(run: Path, *names: str) -> Callable[[], None]:
 def check_all_is_there(url: str, open_page) -> None:
     """Check that every page shows the last round and can be used."""
     page = open_page(url)
-    expect(page.get_by_label("Round", exact=True)).to_have_value("1")
+    expect(page.get_by_role("combobox", name="Round", exact=True)).to_have_value("1")
     page.locator("a.row").first.click()
     page.keyboard.press("n")
     expect(page.locator("#card-helpful pre").first).to_be_visible()

@@ -43,7 +43,7 @@ def data():
         solution("e", "sneaky", False, 0.0),
         solution("e", "sneaky", False, 7.0, outcome="NO_ANSWER"),
     ])  # fmt: skip
-    return RoundData(0, pd.DataFrame(), {"threshold": Figure(2.6, None, None, 10)}, None, rows)
+    return RoundData(0, pd.DataFrame(), {}, None, rows)
 
 
 def test_convincing_mistakes_come_first_and_each_problem_once(data):
@@ -66,9 +66,10 @@ def test_a_mistake_that_outscored_the_solution_fooled_the_verifier(data):
 
 
 def test_the_best_solution_of_either_kind_is_shown_with_its_score(data):
-    example = choose_examples(data, 3)[0]
+    example, _, seen = choose_examples(data, 3)
     assert (example.helpful.score, example.sneaky.score) == (3.0, 2.5)
-    assert (example.helpful.is_accepted, example.sneaky.is_accepted) == (True, False)
+    # 95 % of the five helpful correct solutions are accepted from the lowest of them on, 0.0 of d.
+    assert (example.helpful.is_accepted, example.sneaky.is_accepted, seen.sneaky.is_accepted) == (True, True, False)
     # Of the 11 judged solutions, 6 score below 2.5: 2.0 and 1.0 of a, -4.0 of b, 0.0 of d, 1.0 and 0.0 of e.
     assert example.sneaky.percentile == pytest.approx(100 * 6 / 11)
     assert example.sneaky.lines == [Line("sneaky"), Line("#### 2.5")]
