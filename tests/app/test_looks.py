@@ -37,8 +37,9 @@ CONTROLS = {
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
 }
 VISIBLE = """() => {
-    const name = (element) => element.getAttribute("aria-label")
-        || (element.tagName === "SELECT" ? element.labels[0].firstChild.textContent : element.innerText) || element.labels?.[0]?.innerText || element.id;
+    const label = (element) => element.labels?.[0]?.firstChild.textContent;
+    const name = (element) => element.getAttribute("aria-label") || (element.matches("select") && label(element))
+        || element.innerText || element.labels?.[0]?.innerText || element.id;
     return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
         .filter((element) => !element.closest("#run-header, .plots, table.solutions"))
         .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
