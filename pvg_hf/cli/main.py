@@ -27,6 +27,7 @@ COMMANDS = {
     "Verifiers": {
         "score": ("verifying", "score solutions"),
         "choose": ("verifying", "choose among several answers to each problem"),
+        "bench": ("bench", "test a verifier on fixed sets of attacks (experimental)"),
         "calibrate": ("verifying", "fit probabilities and a threshold to labelled solutions"),
         "label": ("labelling", "label proofs by a verifier's analyses"),
         "train": ("training", "train a verifier on pairs, or a prover on problems"),

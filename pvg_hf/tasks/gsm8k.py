@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
@@ -12,6 +13,7 @@ from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
+from pvg_hf.tasks.gsm8k_flaws import draw_near_misses
 from pvg_hf.tasks.json_rows import iterate_json_rows
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # calculator annotations, as in 16 - 3 = <<16-3=13>>13
@@ -144,6 +146,9 @@ class Gsm8kTask(Task):
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)
+
+    def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
+        return draw_near_misses(problem["problem"], problem["reference"], rng)
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         return grade_answer(solution, problem["reference"], self.answer_format)
