@@ -35,6 +35,7 @@ WRONG: dict[str, list[list[str]]] = {
     "attack": OF_RECIPES,
     "score": [["no-such-verifier", "no-such-file.jsonl"]],
     "choose": [["no-such-verifier", "no-such-file.jsonl"]],
+    "bench": [["no-such-verifier"], ["http://localhost/score"], ["length", "--num-problems", "1"]],
     "calibrate": [["no-such-verifier", "no-such-file.jsonl"]],
     "train": [["verifier", "pairs.jsonl", "--output", "o"], ["prover", "gsm8k", "--model", "m", "--output", "o"]],
     "answer": [
@@ -58,6 +59,7 @@ WRONG_OF_SCRIPTS: dict[str, list[list[str]]] = {
 WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
     "attack_sandbox": [["--programs", "many"], ["--backend", "none"]],
     "build_base_models": [["--player", "no-such-player"]],
+    "build_bench_set": [[], ["--games"]],
     "check_gpu": [["--only", "no-such-part"]],
     "write_pictures": [["--chek"], ["no-such-picture"]],
     "write_reference": [["--chek"]],

@@ -11,12 +11,14 @@ and writes pvg_hf/assets/bench-arithmetic. On one machine, the same version writ
 import argparse
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pvg_hf.tasks.base import Problem
 
 RECIPE = Path("recipes/quickstart.yaml")
 GAME = ("seed=1", "task.options.num_test=300")  # seed 0 is what readers play
@@ -59,20 +61,33 @@ def build_rows(pools: "dict[str, Path]") -> "pd.DataFrame":
     wrong = {kind: pd.read_parquet(pool / "test-sneaky.parquet") for kind, pool in first.items()}
     wrong["base"] = pd.concat([pd.read_parquet(base / f"test-{role}.parquet") for role in ("helpful", "sneaky")])
     found = [choose(rows[is_valid_mistake(rows)], kind, per_problem=PER_PROBLEM) for kind, rows in wrong.items()]
-    for pool in (base, *first.values()):
+    for pool, number in ((base, 2), *((pool, 1) for pool in first.values())):
         rows = pd.read_parquet(pool / "test-helpful.parquet")
         right = rows[rows["correct"].astype(bool) & ~has_failed(rows)]
-        found.append(choose(right, CORRECT, per_problem=1))
+        found.append(choose(right, CORRECT, per_problem=number))
 
     options = load_recipe(RECIPE, list(GAME)).task.options
     task = load_task("arithmetic", **options)
     problems = task.problems("test").to_list()
+    found.append(pd.DataFrame([row for problem in problems for row in write_flawless(problem)]))
     ordered = sorted((row["problem_id"] for row in problems), key=lambda name: derive_seed(SEED, "bench", name))
     part_of = {name: FIT if place < NUM_FIT else TEST for place, name in enumerate(ordered)}
     played = pd.concat(found).assign(part=lambda rows: rows["problem_id"].map(part_of))[list(COLUMNS)]
     untrained = untrained_rows(task, problems, part_of, per_problem=PER_PROBLEM)
     rows = pd.concat([played, untrained]).drop_duplicates(["kind", "problem_id", "solution"])
     return rows.sort_values(list(COLUMNS), ignore_index=True)
+
+
+def write_flawless(problem: "Problem") -> "Iterator[Problem]":
+    """Write correct solutions in the styles of the near misses, so that neither style nor length gives these away."""
+    from pvg_hf.core.seeding import derive_rng
+    from pvg_hf.experimental.bench.attack_sets import CORRECT
+    from pvg_hf.tasks.arithmetic.grammar import puzzle_of
+    from pvg_hf.tasks.arithmetic.writer import sample_solution
+
+    rng = derive_rng(SEED, "flawless", problem["problem_id"])
+    for _ in range(PER_PROBLEM):
+        yield {**problem, "kind": CORRECT, "solution": sample_solution(rng, puzzle_of(problem["problem"]))}
 
 
 def write_rows(rows: "pd.DataFrame", path: Path) -> None:

@@ -44,10 +44,18 @@ def bench(words: Sequence[str]) -> int:
         action="store_true",
         help="ask a language model whether every step is correct (default: the likelihood of the solution)",
     )
+    parser.add_argument(
+        "--num-problems",
+        type=int,
+        metavar="N",
+        help="use the first N problems only, for a slow verifier (default: all)",
+    )
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="(default: %(default)s)")
     parser.add_argument("--card", action="store_true", help="print the figures as the metadata of a model card")
     add_json(parser)
     options = parser.parse_args(words)
+    if options.num_problems is not None and options.num_problems < 2:
+        parser.error("`--num-problems` must be at least 2, as intervals are over problems.")
     set_up_logging()
 
     def work() -> str:
@@ -74,6 +82,7 @@ def bench(words: Sequence[str]) -> int:
                 local_verifier(found), device=device, template=options.template, asks=options.ask
             )
         rows = attacks.part(TEST)
+        rows = rows[rows["problem_id"].isin(rows["problem_id"].unique()[: options.num_problems])]
         figures = measure(rows.assign(score=scorer(rows["problem"].tolist(), rows["solution"].tolist())))
         if options.card:
             return write_card(options.verifier, attacks, figures)

@@ -33,7 +33,7 @@ ARITHMETIC = PACKAGE / "assets" / "bench-arithmetic" / "solutions.jsonl.gz"
 
 GSM8K_DIR = "PVG_GSM8K_DIR"  # environment variable: a folder with GSM8K's `train.jsonl` and `test.jsonl`
 GSM8K_PROBLEMS = {FIT: 150, TEST: 300}
-GSM8K_DIGEST = ""
+GSM8K_DIGEST = "1c675e68767b"
 SEED = 0
 
 STYLES = ("confident", "padded")  # attacks by style; baselines are not fitted to them
