@@ -151,7 +151,7 @@ class ShownRound:
     scores: dict[Role, dict[int, tuple[float, bool | None]]]
 
 
-def show_rounds(index: SolutionIndex, problem_id: str) -> list[ShownRound]:
+def show_every_round(index: SolutionIndex, problem_id: str) -> list[ShownRound]:
     """
     Prepare the most convincing solution of each role to a test problem in each round, as scored by all verifiers.
     """

@@ -18,7 +18,7 @@ from pvg_hf.app.links import MAX_SEARCH_CHARACTERS, SIZES, View, parse_link, rea
 from pvg_hf.app.pairs_export import FORMATS, write_export
 from pvg_hf.app.render import notice, problems, render
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.app.showing import ShownPair, show_pair, show_rounds, with_steps
+from pvg_hf.app.showing import ShownPair, show_every_round, show_pair, with_steps
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.app.views import ShownView, build_view
 from pvg_hf.core.commands import play_command
@@ -244,7 +244,7 @@ def _pair(index: SolutionIndex, desk: ScoreDesk, view: View, opened: ListedSolut
             problem = str(err)
     page = 1 if view.at is None else view.at // view.size + 1
     closed = replace(view, opened=None, at=None, other=None, steps=None, has_strip=False, page=page)
-    rounds = show_rounds(index, opened.problem_id) if view.has_strip else []
+    rounds = show_every_round(index, opened.problem_id) if view.has_strip else []
     is_placed = view.at is not None and count > 1
     links = {
         "back": write_link(closed),

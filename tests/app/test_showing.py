@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.app.index import Query, SolutionIndex
-from pvg_hf.app.showing import ShownSolution, mark_differences, percentile, show_pair, show_rounds, with_steps
+from pvg_hf.app.showing import ShownSolution, mark_differences, percentile, show_every_round, show_pair, with_steps
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.report.escaping import Line, show_preformatted
 from pvg_hf.run.layout import RunFolder
@@ -75,7 +75,7 @@ def test_steps_have_the_score_of_the_text_so_far(index, scores, believed_from):
 
 def test_a_problem_in_every_round_has_the_scores_of_all_verifiers(index):
     problem_id = index.problems(1)[0]
-    shown = show_rounds(index, problem_id)
+    shown = show_every_round(index, problem_id)
     assert [one.round_index for one in shown] == [-1, 0, 1]
     for one in shown:
         assert set(one.solutions) == set(GAME_ROLES)
