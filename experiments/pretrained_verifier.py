@@ -50,6 +50,7 @@ def study(arguments) -> str:
         is_first = first_half(rows["problem_id"], seed=seed).to_numpy()
         scores = {
             "length: shorter is better": -rows["solution"].str.len().to_numpy(float),
+            "writer: the second of the two models": rows.duplicated("problem_id").to_numpy(float),
             "bag of words": fit_words(rows, is_first),
             "likelihood, untrained": likelihoods,
             **fit_heads(rows, states, ends, is_first),
@@ -183,7 +184,12 @@ def _regression(strengths, problems):
 
 
 def measure_choice(rows) -> dict:
-    """Of problems with two solutions: how often the higher score is right, less a random solution, and the first."""
+    """
+    Of problems with two solutions: how often the higher score is right, less a random solution, and the first.
+
+    `pairs by writer` is the pair accuracy as if each of the two models had written the correct solution equally often,
+    so that a score which only tells the models apart has .5.
+    """
     from pvg_hf.core.figure import Figure
     from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 
@@ -196,7 +202,20 @@ def measure_choice(rows) -> dict:
     def gain(others) -> Figure:
         return rate_difference(right, ids, others["correct"].astype(float), others["problem_id"])
 
-    return {"choice of two": rate_by_problem(right, ids), "over random": gain(random), "over the first": gain(first)}
+    scores = rows.pivot(index="problem_id", columns="model", values="score")
+    outcomes = rows.pivot(index="problem_id", columns="model", values="correct").astype(bool)
+    wins = [
+        (((scores[one] > scores[other]) + 0.5 * (scores[one] == scores[other]))[outcomes[one] & ~outcomes[other]])
+        for one, other in (outcomes.columns, outcomes.columns[::-1])
+    ]
+    by_writer = Figure(sum(won.mean() for won in wins) / 2, None, None, sum(map(len, wins)))
+
+    return {
+        "pairs by writer": by_writer,
+        "choice of two": rate_by_problem(right, ids),
+        "over random": gain(random),
+        "over the first": gain(first),
+    }
 
 
 if __name__ == "__main__":
