@@ -1,6 +1,6 @@
 """`pvg bench` (experimental): a verifier against fixed sets of attacks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -66,6 +66,7 @@ def bench(words: Sequence[str]) -> int:
         from pvg_hf.experimental.bench.bench_figures import describe, measure
 
         attacks = load_set(options.set_name)
+        scorer: Callable[[list[str], list[str]], list[float]]
         if found in BASELINES:
             from pvg_hf.experimental.bench.baselines import Baseline
 

@@ -37,12 +37,8 @@ class _Equation:
     def holds(self) -> bool:
         try:
             return _value(self.left) == self.result
-        except _CannotCarry:
+        except ArithmeticError:
             return False
-
-
-class _CannotCarry(Exception):
-    """The later steps cannot be recomputed, or would have numbers that no solution has."""
 
 
 def draw_near_misses(problem: str, reference: str, rng: np.random.Generator) -> dict[str, str]:
@@ -79,7 +75,7 @@ def _first_possible(
     for place in rng.permutation(len(places)):
         try:
             return write(places[place])
-        except _CannotCarry:
+        except ArithmeticError:
             continue
     return None
 
@@ -95,21 +91,21 @@ class _Draft:
 
     def with_wrong_result(self, place: _Equation) -> str:
         if place.result.denominator != 1:
-            raise _CannotCarry
+            raise ArithmeticError("Only a whole number has a nearby one.")
         wrong = _write(Fraction(nearby_number(self.rng, int(place.result))), place.right)
         return self._carry(place, place.left, wrong)
 
     def with_wrong_operation(self, place: _Equation) -> str:
         operators = [part for part in _PART.finditer(place.left) if part["operator"]]
         if len(operators) != 1:
-            raise _CannotCarry
+            raise ArithmeticError("There are several operations.")
         start, end = operators[0].span()
         left = place.left[:start] + _OPPOSITE[place.left[start]] + place.left[end:]
         return self._carry(place, left, _write(_value(left), place.right))
 
     def with_dropped_step(self, place: _Equation) -> str:
         if sum(one.line == place.line for one in _equations(self.lines)) != 1:
-            raise _CannotCarry
+            raise ArithmeticError("The line has another step, too.")
         (first, *_) = _PART.finditer(place.left)
         return self._carry(place, None, first["number"])
 
@@ -117,14 +113,14 @@ class _Draft:
         """Write the place as `left = right`, or leave its line out, and all later lines with the changed numbers."""
         earlier = self.lines[: place.line]
         changed = _Changed({_read(token) for text in [self.problem, *earlier] for token in re.findall(_NUMBER, text)})
-        old, behind = f"{place.left}", self.lines[place.line + 1 :]
+        behind = self.lines[place.line + 1 :]
         changed.add(place.result, _read(right), is_last=not list(_equations(behind)))
         written = []
         if left is not None:
-            before, found, after = self.lines[place.line].partition(old)
+            before, found, after = self.lines[place.line].partition(place.left)
             sign = _TOKEN.match(found + after)
             if sign is None or re.search(r"\d", before) or "=" in after[sign.end() - len(found) :]:
-                raise _CannotCarry
+                raise ArithmeticError("The line has other calculations.")
             written = [before + left + sign["sign"] + right + changed.rewrite(after[sign.end() - len(found) :])]
         for number, line in enumerate(behind):
             written.append(changed.rewrite(line, is_last=not list(_equations(behind[number + 1 :]))))
@@ -140,7 +136,7 @@ class _Changed:
 
     def add(self, old: Fraction, new: Fraction, *, is_last: bool) -> None:
         if not is_last and (old in self._known or old in _FREQUENT):
-            raise _CannotCarry
+            raise ArithmeticError("This number may stand for something else.")
         self._new[old] = new
 
     def rewrite(self, line: str, *, is_last: bool = True) -> str:
@@ -161,7 +157,7 @@ class _Changed:
             if left != token["left"]:
                 is_changed = True
                 if _value(token["left"]) != _read(right):
-                    raise _CannotCarry
+                    raise ArithmeticError("The reference has a wrong equation.")
                 right = _write(_value(left), right)
                 if _read(right) != _read(token["right"]):
                     self.add(_read(token["right"]), _read(right), is_last=is_last)
@@ -169,7 +165,7 @@ class _Changed:
                 self._known.add(_read(right))
             written += left + token["sign"] + right
         if is_changed and line.count("=") != num_equations:  # an equation of another form would not hold any more
-            raise _CannotCarry
+            raise ArithmeticError("An equation cannot be computed again.")
         return written + line[end:]
 
     def _number(self, text: str) -> str:
@@ -187,15 +183,14 @@ def _equations(lines: list[str]) -> Iterator[_Equation]:
 def _value(left: str) -> Fraction:
     """Value of numbers with operators between them; times and divided by first, each from the left."""
     parts = [part["number"] or part["operator"] for part in _PART.finditer(left)]
-    sums, operators = [_read(parts[0])], []
+    sums = [_read(parts[0])]
+    operators: list[str] = []
     for operator, text in zip(parts[1::2], parts[2::2], strict=True):
         number = _read(text)
         if operator in "+-":
             sums.append(number)
             operators.append(operator)
         elif operator == "/":
-            if number == 0:
-                raise _CannotCarry
             sums[-1] /= number
         else:
             sums[-1] *= number
@@ -217,7 +212,7 @@ def _write(number: Fraction, like: str) -> str:
     """Write a number in the form of another: whole or with cents, with or without commas."""
     is_whole = _read(like).denominator == 1
     if number <= 0 or number > _LARGEST or 100 % number.denominator or (is_whole and number.denominator != 1):
-        raise _CannotCarry
+        raise ArithmeticError("No solution has such a number.")
     decimals = len(like.partition(".")[2])
     if number.denominator != 1:
         decimals = max(decimals, 1 if 10 % number.denominator == 0 else 2)
