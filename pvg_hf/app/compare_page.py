@@ -88,7 +88,8 @@ def flipped_problems(ours: RoundData, theirs: RoundData) -> dict[str, list[str]]
     """
     if ours.problems is None or theirs.problems is None:
         return {}
-    sides = [data.problems.set_index("problem_id")["fooled"].dropna().astype(bool) for data in (ours, theirs)]
+    tables = (ours.problems, theirs.problems)
+    sides = [table.set_index("problem_id")["fooled"].dropna().astype(bool) for table in tables]
     shared = sides[0].index.intersection(sides[1].index)
     mine, other = (side.loc[shared] for side in sides)
     return {

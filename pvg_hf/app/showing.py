@@ -57,9 +57,8 @@ def show_pair(index: SolutionIndex, opened: ListedSolution, other_key: str | Non
     """
     choices = {role: _solutions_of(index, opened, role) for role in GAME_ROLES}
     chosen = {role: _best(choices[role]) for role in GAME_ROLES if choices[role]}
-    chosen |= {
-        one.role: one for one in (index.find_key(other_key or ""), opened) if one in choices.get(one and one.role, ())
-    }
+    named = (index.find_key(other_key or ""), opened)
+    chosen |= {one.role: one for one in named if one is not None and one in choices.get(one.role, ())}
     rows = dict(zip(chosen, index.read([one.place for one in chosen.values()])))
     honest = _honest_answers(index, choices[Role.HELPFUL]) if any(map(_may_be_special, rows.values())) else []
     shown = {role: _show(index, chosen[role], row, honest) for role, row in rows.items()}
@@ -108,13 +107,14 @@ def mark_differences(first: Sequence[Line], second: Sequence[Line]) -> tuple[lis
     if max(map(len, texts)) > MAX_COMPARED_CHARACTERS:
         return list(first), list(second)
     words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in texts]
-    matcher = SequenceMatcher(None, *([word[0] for word in found] for found in words), autojunk=False)
+    first_words, second_words = ([word[0] for word in found] for found in words)
+    matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
     marked: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for kind, *ends in matcher.get_opcodes():
         for found, spans, (start, end) in zip(words, marked, (ends[:2], ends[2:])):
             if kind != "equal" and end > start:
                 spans.append((found[start].start(), found[end - 1].end()))
-    return tuple(_with_spans(lines, spans) for lines, spans in zip((first, second), marked))
+    return _with_spans(first, marked[0]), _with_spans(second, marked[1])
 
 
 def _with_spans(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> list[Line]:
@@ -176,11 +176,11 @@ def _judged(
     found = crossed.get((listed.round_index, listed.role, listed.sample_index), {})
     own = own_verifier(listed.round_index)
     scores = {own: listed.score, **found} if listed.score is not None else dict(found)
-    thresholds = {verifier: index.threshold(listed.round_index, verifier) for verifier in scores}
-    return {
-        verifier: (score, None if thresholds[verifier] is None else score >= thresholds[verifier])
-        for verifier, score in sorted(scores.items())
-    }
+    judged: dict[int, tuple[float, bool | None]] = {}
+    for verifier, score in sorted(scores.items()):
+        threshold = index.threshold(listed.round_index, verifier)
+        judged[verifier] = (score, None if threshold is None else score >= threshold)
+    return judged
 
 
 def percentile(score: float | None, *scores: np.ndarray) -> float | None:

@@ -86,8 +86,8 @@ def _find_opened(index: SolutionIndex, view: View, count: int) -> tuple[ListedSo
     """Return the solution that a view opens, if any, and the view with its key and place."""
     opened = index.find_key(view.opened) if view.opened else None
     if opened is None and view.at is not None and count:
-        view = replace(view, at=view.at % count)  # beyond the ends it goes round
-        opened = next(iter(index.find(view.query, view.at, 1)), None)
+        at = view.at % count  # beyond the ends it goes round
+        view, opened = replace(view, at=at), next(iter(index.find(view.query, at, 1)), None)
     return opened, replace(view, opened=opened.key if opened else None, at=view.at if opened else None)
 
 
@@ -96,7 +96,8 @@ def _find_opened(index: SolutionIndex, view: View, count: int) -> tuple[ListedSo
 
 def _filters(index: SolutionIndex, view: View) -> str:
     query = view.query
-    parts, truths = {True: "test", False: "training"}, {True: "yes", False: "no"}
+    parts: dict[bool | None, str] = {True: "test", False: "training"}
+    truths: dict[bool | None, str] = {True: "yes", False: "no"}
     rounds = [(k, round_words(k)) for k in index.rounds]
     yes_no = [("yes", "yes"), ("no", "no")]
     choices = [

@@ -3,7 +3,6 @@
 import pytest
 
 from pvg_hf.app import text_scores
-from pvg_hf.app.index import Query
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.text_scores import ScoreDesk
 
@@ -23,7 +22,7 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     index = run.index()
     rows = [
         row
-        for problem_id in index.find(Query(round_index))
+        for problem_id in index.problems(round_index)
         for row in index.solutions(round_index, problem_id)
         if row["solution"] == row["solution"].strip()
     ]
@@ -38,14 +37,14 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     for kind, others in index.scores(round_index).items():
         assert scored.num_compared[kind] == len(others)
         assert scored.percentiles[kind] == pytest.approx(100 * (others < scored.score).mean())
-    assert scored.is_accepted == (scored.score > index.threshold(round_index))
+    assert scored.is_accepted == (scored.score >= index.threshold(round_index))
 
 
 def test_a_generative_verifier_scores_as_it_did_in_the_game(score_run):
     run = OpenRun(score_run.root)
     desk, index = ScoreDesk(run), run.index()
     assert desk.rounds() == [0, 1]
-    rows = [row for problem_id in index.find(Query(1)) for row in index.solutions(1, problem_id)][:8]
+    rows = [row for problem_id in index.problems(1) for row in index.solutions(1, problem_id)][:8]
     assert len({row["score"] for row in rows}) > 1
     for row in rows:
         assert desk.score(1, row["problem"], row["solution"]).score == pytest.approx(row["score"], abs=1e-4)
