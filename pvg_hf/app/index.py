@@ -393,7 +393,8 @@ class SolutionIndex:
         sample_index, correct, outcome, score, accepted, fooled_by, *own = others
         fields: list[Any] = [f"{self._files[file_index].code}{row_index}", (file_index, row_index)]
         fields += [round_index, is_test, problem_id, Role(role), sample_index]
-        return ListedSolution(*fields, correct, outcome, score, accepted, tuple(fooled_by), *own)
+        fields += [correct, outcome, score, accepted, tuple(fooled_by), *own]
+        return ListedSolution(*fields)
 
     def _select(self, what: str, query: Query, order: str) -> list[tuple[Any, ...]]:
         asked = {name: value for name in _CONDITIONS if (value := getattr(query, name)) is not None}
