@@ -61,10 +61,15 @@ def label(words: Sequence[str]) -> int:
         meta = local_folder(arguments.meta_verifier) if arguments.meta_verifier else folder
         verifier = GenerativeVerifier.from_pretrained(folder, **options)
         checker = verifier if meta == folder else GenerativeVerifier.from_pretrained(meta, **options)
-        bytes_of = {"verifier": digest_of(folder), "meta_verifier": digest_of(meta)}
-        made_by = {**bytes_of, "seed": arguments.seed}
-        functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}
-        label_proofs(proofs, rule=rule, folder=arguments.output, made_by=made_by, **functions)
+        made_by = {"verifier": digest_of(folder), "meta_verifier": digest_of(meta), "seed": arguments.seed}
+        label_proofs(
+            proofs,
+            evaluate=verifier.evaluate,
+            check=checker.check_analyses,
+            rule=rule,
+            folder=arguments.output,
+            made_by=made_by,
+        )
         return arguments.output
 
     return run_command(work)
