@@ -2,8 +2,8 @@
 Effect of the reward on a generative verifier, on the built-in task of proofs, starting from the model that ships with
 pvg_hf:
 
-    python benchmarks/score_verifier.py --workers 2                                  # three seeds: 75 minutes on two
-    cores python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
+    python benchmarks/score_verifier.py --workers 2    # three seeds: 75 minutes on two cores
+    python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
 
 The variants are the default reward (.125 for the form, .875 for the score), the same times the task's exact
 meta-verifier (R_meta), equal weights, the multiplicative form, and a meta-verifier, which is trained on analyses

@@ -3,8 +3,8 @@ Play or resume a recipe once per seed, evaluate the games, and tabulate the seed
 
     python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2
     python -m experiments.replication recipes/quickstart.yaml --seeds 0 1 2 --evaluate attacks.max_steps=100
-    python -m experiments.replication recipes/arithmetic.yaml prover.reward=cgc name=arithmetic-cgc --begin-with
-    arithmetic python -m experiments.replication recipes/arithmetic.yaml --only-tables --against arithmetic-cgc
+    python -m experiments.replication recipes/arithmetic.yaml prover.reward=cgc name=with-cgc --begin-with arithmetic
+    python -m experiments.replication recipes/arithmetic.yaml --only-tables --against with-cgc
 
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again, and an unfinished one resumes.
 `--evaluate` adds all evaluations of docs/reference/figures.md, with fresh attackers against the verifiers of the first

@@ -9,8 +9,8 @@ verifier for `proofs`.
 
 One model is for an experiment (experiments/dynamics.md) and does not ship:
 
-    python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover --output
-    build/models
+    python -m tools.build_base_models --player sequential-prover --start pvg_hf/assets/arithmetic-prover \\
+        --output build/models
 
 The proofs player continues the training of an earlier one (docs/reference/score-verifier.md), so that `all` leaves it
 out:

@@ -93,7 +93,7 @@ def shoot_solutions(games: Path) -> bytes:
 
 def shoot_rounds(games: Path) -> bytes:
     with serving_app(games / "quickstart") as url, browsing(f"{url}/rounds") as page:
-        page.locator("#figures img").first.wait_for()
+        page.locator("#plot-accuracy svg").first.wait_for()
         return shoot(page, height=800)
 
 
@@ -196,7 +196,7 @@ PICTURES = {
             *APP,
             "pvg_hf/app/solutions_page.py",
             "pvg_hf/app/histogram.py",
-            *(f"pvg_hf/app/templates/{name}.html.jinja" for name in ("pair", "solution", "histogram")),
+            *(f"pvg_hf/app/templates/{name}.html.jinja" for name in ("table", "filters", "pair", "solution")),
         ),
     ),
     "app-rounds.png": Picture(
@@ -205,9 +205,8 @@ PICTURES = {
             "recipes/quickstart.yaml",
             *APP,
             "pvg_hf/app/rounds_page.py",
+            "pvg_hf/app/plots.py",
             "pvg_hf/app/templates/rounds*.jinja",
-            "pvg_hf/report/plots/over_rounds.py",
-            "pvg_hf/report/plots/style.py",
         ),
     ),
     "app-evaluations.png": Picture(

@@ -28,8 +28,7 @@ def train(words: Sequence[str]) -> int:
     Train a verifier on solutions, or a prover on problems, without a recipe or a game.
 
         pvg train verifier labelled.jsonl --model HuggingFaceTB/SmolLM2-135M --output my-verifier max_steps=200
-        learning_rate=1e-5 pvg train prover gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --verifier my-verifier --output
-        my-prover max_steps=100
+        pvg train prover gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --verifier my-verifier --output my-prover
 
     A line of a verifier's data is a solution (`problem`, `solution`, `correct`) or a pair (`prompt`, `chosen`,
     `rejected`). Each solution is paired with one of the other kind to the same problem. Problems are those of a task:
