@@ -77,6 +77,7 @@ def test_the_first_commands_run_in_an_environment_with_nothing_else(wheel, repos
     assert "pvg play demo" in _run("--help", python=pvg, cwd=elsewhere)
     assert "quickstart" in _run("recipes", python=pvg, cwd=elsewhere)
     assert "bootstrap" in _run("plan", "quickstart", "device=cpu", python=pvg, cwd=elsewhere)
+    assert "report.html" in _run("play", "demo", "device=cpu", python=pvg, cwd=elsewhere)
 
 
 def test_a_game_is_planned_with_the_players_that_ship_with_the_package(python, tmp_path):

@@ -21,9 +21,8 @@ def answer(words: Sequence[str]) -> int:
     The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is
     correct is estimated on the run's held-out problems:
 
-        pvg answer quickstart "Ana has 6 pens.
-    Ben has 4 more than Ana.
-    How many pens does Ben have?"
+        pvg answer quickstart - < problem.txt
+        pvg answer org/run "How many pens are 3 and 4?" --all
 
     The exit status is 0 with an answer, 1 if it is withheld or no solution has one, and 2 after an error.
     """

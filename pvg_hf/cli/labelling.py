@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.game.cli import run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
 
@@ -21,7 +22,7 @@ def label(words: Sequence[str]) -> int:
     """
     parser = ScriptParser(label.__doc__, "pvg label")
     parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
-    parser.add_argument("--verifier", required=True, help="folder of a score verifier, or one on the Hub")
+    parser.add_argument("--verifier", required=True, help="a score verifier: its folder, a run (or RUN:ROUND), or its id on the Hub")
     parser.add_argument("--meta-verifier", help="verifier that checks the analyses (default: --verifier)")
     parser.add_argument("--output", required=True, help="folder for the labels")
     parser.add_argument("-n", "--num-analyses", type=int, default=8, help="analyses of a proof (default: %(default)s)")
@@ -44,6 +45,8 @@ def label(words: Sequence[str]) -> int:
 
     def work() -> str:
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
+        found = find_verifier(arguments.verifier)
+        found_meta = find_verifier(arguments.meta_verifier) if arguments.meta_verifier else None
         from pvg_hf.data.proofs import load_proofs, read_column_names  # late: loading `datasets` takes a second
 
         proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
@@ -51,14 +54,13 @@ def label(words: Sequence[str]) -> int:
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
         import torch
 
-        from pvg_hf.models.sources import local_folder
         from pvg_hf.scoring import GenerativeVerifier
         from pvg_hf.scoring.auto_label import digest_of, label_proofs
 
         if arguments.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
-        folder = local_folder(arguments.verifier)
-        meta = local_folder(arguments.meta_verifier) if arguments.meta_verifier else folder
+        folder = local_verifier(found)
+        meta = local_verifier(found_meta) if found_meta else folder
         verifier = GenerativeVerifier.from_pretrained(folder, **options)
         checker = verifier if meta == folder else GenerativeVerifier.from_pretrained(meta, **options)
         made_by = {"verifier": digest_of(folder), "meta_verifier": digest_of(meta), "seed": arguments.seed}
