@@ -22,7 +22,9 @@ def label(words: Sequence[str]) -> int:
     """
     parser = ScriptParser(label.__doc__, "pvg label")
     parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
-    parser.add_argument("--verifier", required=True, help="a score verifier: its folder, a run (or RUN:ROUND), or its id on the Hub")
+    parser.add_argument(
+        "--verifier", required=True, help="a score verifier: its folder, a run (or RUN:ROUND), or its id on the Hub"
+    )
     parser.add_argument("--meta-verifier", help="verifier that checks the analyses (default: --verifier)")
     parser.add_argument("--output", required=True, help="folder for the labels")
     parser.add_argument("-n", "--num-analyses", type=int, default=8, help="analyses of a proof (default: %(default)s)")
