@@ -91,7 +91,7 @@ def find_verifier(source: str) -> str:
 
     Raises `ValueError` if there is none.
     """
-    if (Path(source) / "verifier_input.json").is_file():
+    if any((Path(source) / name).is_file() for name in ("verifier_input.json", "score_verifier.json")):
         return source
     run, round_index = _split_round(source)
     if any((place / RECIPE_FILE).is_file() for place in (Path(run), RUNS / run)):

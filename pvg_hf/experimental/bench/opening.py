@@ -9,12 +9,12 @@ from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.experimental.bench.endpoint import TEMPLATE
+from pvg_hf.experimental.judging.causal_judge import CausalJudge
 from pvg_hf.models.hardware import moved
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 from pvg_hf.models.verifier_model import load_classifier
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
-from pvg_hf.scoring.causal_judge import CausalJudge
 
 Scorer = Callable[[list[str], list[str]], list[float]]
 
