@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings, merge_into_base
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import LOADING, SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 
 
 def load_prover(
@@ -105,9 +105,10 @@ def load_causal_lm(
 ) -> PreTrainedModel:
     """Load a causal language model without an adapter. Raises `ValueError` if its weights are not safetensors."""
     check_weight_files(source)
-    model = AutoModelForCausalLM.from_pretrained(
-        source, revision=revision, dtype=dtype, **SAFELY, **quantization_arguments(quantization, dtype)
-    )
+    with LOADING:
+        model = AutoModelForCausalLM.from_pretrained(
+            source, revision=revision, dtype=dtype, **SAFELY, **quantization_arguments(quantization, dtype)
+        )
     # Without this, gradients through 4-bit layers are wrong on some processors.
     mend_layers(model)
     return model

@@ -3,6 +3,7 @@ Finds and loads what a player consists of: packaged models, weights from the Hub
 """
 
 import os
+import threading
 from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
@@ -17,6 +18,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DamagedFileError, replay_advice
 from pvg_hf.models.quantization import save_quantization
+
+LOADING = threading.RLock()
+"""Held while a model is loaded: transformers replaces `PreTrainedModel.tie_weights` meanwhile, for all threads."""
 
 PACKAGED = {
     "arithmetic": {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"},

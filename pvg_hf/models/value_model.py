@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification,
 
 from pvg_hf.models.quantization import is_quantized
 from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
-from pvg_hf.models.sources import SAFELY, check_weight_files
+from pvg_hf.models.sources import LOADING, SAFELY, check_weight_files
 
 
 def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -25,8 +25,10 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
     check_weight_files(source)
     settings = {"dtype": dtype, **SAFELY}
     if not has_value_head(AutoConfig.from_pretrained(source, trust_remote_code=False)):
-        return value_model_on(AutoModel.from_pretrained(source, **settings))
-    model = AutoModelForTokenClassification.from_pretrained(source, num_labels=1, **settings)
+        with LOADING:
+            return value_model_on(AutoModel.from_pretrained(source, **settings))
+    with LOADING:
+        model = AutoModelForTokenClassification.from_pretrained(source, num_labels=1, **settings)
     keep_head_precise(model)
     return model
 

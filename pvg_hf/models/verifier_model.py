@@ -14,7 +14,7 @@ from pvg_hf.models.likelihood import score_by_likelihood, scores_by_likelihood
 from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, return_raw_scores, score_head_modules, set_padding
-from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import LOADING, SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 
 HEADS = ("score", "classifier")  # modules that are never quantised
@@ -83,7 +83,7 @@ def load_classifier(
     Raises `ValueError` if its weights are not safetensors.
     """
     check_weight_files(source)
-    with suppress_seqcls_warning():
+    with LOADING, suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
             source,
             revision=revision,

@@ -1,13 +1,21 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from pvg_hf.config.player_sections import LoraConfig
-from pvg_hf.models.prover_model import kept_base, load_prover, lora_for_prover, merge_adapter, merged_adapter
+from pvg_hf.models.prover_model import (
+    kept_base,
+    load_causal_lm,
+    load_prover,
+    lora_for_prover,
+    merge_adapter,
+    merged_adapter,
+)
 from pvg_hf.models.sources import load_tokenizer
 
 TEXT = "Ana has 3 pens."
@@ -151,3 +159,11 @@ def test_lora_settings_become_a_peft_config(tiny_prover):
     layer = model.base_model.model.model.layers[0].self_attn.q_proj
     assert layer.scaling["default"] == pytest.approx(5 / 3)
     assert layer.lora_dropout["default"].p == 0.25
+
+
+def test_models_can_be_loaded_in_threads(tiny_prover):
+    """While transformers loads a model, no model of the process ties its weights; two loads at a time leave it so."""
+    tie_weights = PreTrainedModel.tie_weights
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: load_causal_lm(str(tiny_prover)), range(40)))
+    assert PreTrainedModel.tie_weights is tie_weights
