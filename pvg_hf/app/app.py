@@ -27,6 +27,7 @@ from pvg_hf.app.rounds_page import build_rounds_page
 from pvg_hf.app.runs import OpenRun, open_run
 from pvg_hf.app.score_page import build_score_page
 from pvg_hf.app.solutions_page import build_solutions_page
+from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.app.theme import make_theme
 from pvg_hf.app.verifiers_page import build_verifiers_page
 from pvg_hf.core.shipped import shipped_folder
@@ -71,18 +72,20 @@ def show_address(url: str) -> str:
 
 
 def make_app(run: OpenRun, stack: ExitStack) -> gr.Blocks:
-    """Build the app on a run; the stack removes its temporary files."""
+    """Build the app on a run; the stack removes its temporary files, and ends its thread."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pvg-")))
+    desk = ScoreDesk(run)
+    stack.callback(desk.close)
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name="Solutions")
         build_header(app, run)
-        build_solutions_page(app, run, folder)
+        build_solutions_page(app, run, desk, folder)
     pages: dict[tuple[str, str], Callable[[gr.Blocks], None]] = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
         ("Compare", "compare"): partial(build_compare_page, run=run),
         ("Verifiers", "verifiers"): partial(build_verifiers_page, run=run),
         ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),
-        ("Score your own", "score"): partial(build_score_page, run=run),
+        ("Score your own", "score"): partial(build_score_page, run=run, desk=desk),
         ("Glossary", "glossary"): build_glossary_page,
     }
     for (name, path), build in pages.items():

@@ -11,9 +11,8 @@ from pvg_hf.core.commands import play_command
 from pvg_hf.core.roles import Role
 
 
-def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
+def build_score_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk) -> None:
     """Build the page. It must be called within the context of `demo`."""
-    desk = ScoreDesk(run)
     gr.HTML(
         heading(f"{run.name}: score your own", "How does the verifier score your solution? It runs here, on the CPU.")
     )

@@ -36,9 +36,8 @@ TITLES = {"fooled": "fools verifier", "tests": "tests passed"}
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
 
 
-def build_solutions_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
+def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder: Path) -> None:
     """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
-    desk = ScoreDesk(run)
     address = build_view(demo, lambda values: show_solutions(run, desk, values))
     with gr.Row(elem_id="export-row"):
         kind = gr.Dropdown(list(FORMATS), value=next(iter(FORMATS)), label="Export as", elem_id="export-kind")

@@ -46,6 +46,10 @@ class ScoreDesk:
         self._loaded: tuple[int, VerifierScorer | GenerativeVerifier] | None = None
         self._kept = lru_cache(maxsize=256)(self.score)
 
+    def close(self) -> None:
+        """Wait for the text that is being scored, and drop those that wait."""
+        self._worker.shutdown(cancel_futures=True)
+
     def rounds(self) -> list[int]:
         """Rounds with a saved verifier."""
         verifiers = self._run.folder.rounds("verifier")
