@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from urllib.parse import urlencode
 
 import gradio as gr
 
@@ -45,9 +46,11 @@ def show_comparison(run: OpenRun, values: Mapping[str, str]) -> ShownView:
     }
     chosen = {"ours": str(ours and ours.round_index), "run": name, "theirs": str(theirs and theirs.round_index)}
     form = render("compare_form", runs=list(others), rounds=rounds, chosen=chosen, own=run.name)
-    address = "?" + "&".join(f"{key}={value}" for key, value in chosen.items())
+    address = f"?{urlencode(chosen)}"
     if ours is None or theirs is None:
         return ShownView(form, notice("Choose an evaluated round on both sides."), address)
+    if other is data and ours is theirs:
+        return ShownView(form, notice("Both sides are the same round. Choose another round, or another run."), address)
     titles = (f"{run.name}, round {ours.round_index}", f"{name}, round {theirs.round_index}")
     return ShownView(form, _compare(data, ours, other, theirs, titles), address)
 

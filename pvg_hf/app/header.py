@@ -1,4 +1,4 @@
-"""What the run is and how far it has got, at the top of every page, and the report's verdict on it."""
+"""Header of every page: the run and how far it has got; and the report's verdict on it."""
 
 from collections.abc import Callable
 

@@ -17,7 +17,7 @@ MAX_SELECTED = 1000
 
 @dataclass(frozen=True)
 class View:
-    """What the page shows: a page of the table, or a pair of solutions."""
+    """State of the page "Solutions": a page of the table, or a pair of solutions."""
 
     query: Query
     page: int = 1

@@ -157,6 +157,7 @@ ROUND_PLOTS = (
         "The base prover is that before the game, prompted for the same roles.",
         ("round", "share"),
         _accuracy,
+        gr.ScatterPlot,
     ),
     Plot(
         "verifier",
@@ -164,6 +165,7 @@ ROUND_PLOTS = (
         "Accepted: mistakes of the newest prover, where 95 % of its correct helpful solutions are accepted.",
         ("round", "share"),
         _by_round(OWN_ACCEPTED, "test_pair_accuracy", "verifier_pair_accuracy"),
+        gr.ScatterPlot,  # a line of one round would be empty
     ),
     Plot(
         "training",
@@ -186,6 +188,7 @@ ROUND_PLOTS = (
         "Expected share of correct choices from n solutions, half of them correct; by chance 0.5.",
         ("number of solutions", "share"),
         _best_of_n,
+        gr.ScatterPlot,
     ),
     Plot(
         "scores",
@@ -220,9 +223,10 @@ VERIFIER_PLOTS = (
     Plot(
         "pools",
         "Does a later verifier accept fewer of the same mistakes?",
-        "A line is one prover's mistakes; accepted where 95 % of that prover's correct helpful solutions are.",
+        "A colour is one prover's mistakes; accepted where 95 % of that prover's correct helpful solutions are.",
         ("verifier", "accepted"),
         _pools,
+        gr.ScatterPlot,
     ),
     Plot(
         "roc",

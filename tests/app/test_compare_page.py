@@ -74,3 +74,9 @@ def test_the_rounds_are_chosen_in_the_address(app, open_page):
     expect(page.locator("#view thead").first).to_contain_text("small, round 0")
     page.go_back()
     expect(page.get_by_label("Round of small")).to_have_value("1")
+
+
+def test_a_round_is_not_compared_with_itself(arithmetic_run):
+    content = show_comparison(OpenRun(arithmetic_run), {"ours": "0", "theirs": "0"}).content
+    assert "Both sides are the same round" in content
+    assert "<table" not in content

@@ -1,5 +1,6 @@
 """Points of the app's plots."""
 
+import gradio as gr
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +26,15 @@ def test_every_plot_has_points_of_known_values(data, name):
     assert np.isfinite(frame[PLOTS[name].axes[1]]).all()
     if PLOTS[name].is_share:
         assert frame[PLOTS[name].axes[1]].between(0, 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name, plot in PLOTS.items() if plot.axes[0] != "step"])
+def test_a_game_of_one_round_has_no_line_of_a_single_point(data, name):
+    """Gradio draws nothing for it."""
+    plot = PLOTS[name]
+    one_round = RunData(data.recipe, data.recipe_text, data.environment, data.events, data.rounds[:1])
+    counts = plot.frame(one_round)["series"].value_counts()
+    assert plot.kind is not gr.LinePlot or counts.min() > 1
 
 
 def test_points_are_the_figures_of_the_rounds(data):

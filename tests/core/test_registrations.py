@@ -1,4 +1,4 @@
-"""What `pvg_hf.experimental` adds to the core, and the core without it."""
+"""Additions of `pvg_hf.experimental` to the core, and the core without them."""
 
 import sys
 

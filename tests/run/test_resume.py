@@ -472,7 +472,7 @@ def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_lat
 
 
 def test_a_run_without_its_events_keeps_the_alerts_and_times_of_its_phases(reference, tmp_path):
-    """As a run has none that was pulled: its report still warns of what happened before."""
+    """A pulled run has no events; its report must still warn of what happened before."""
     folder = copy_until(reference, tmp_path, "round-001/verifier")
     place = folder.prover(0)
     record = read_record(place)

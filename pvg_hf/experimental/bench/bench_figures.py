@@ -60,7 +60,8 @@ def measure(rows: pd.DataFrame) -> BenchFigures:
     if not_finite.any():
         raise ValueError(
             f"{not_finite.sum()} of {len(rows)} scores are not finite numbers; the first is of the solution "
-            f"`{' '.join(rows['solution'][not_finite].iloc[0].split()[:8])} ...`."
+            f"`{' '.join(rows['solution'][not_finite].iloc[0].split()[:8])} ...`. Check the weights, "
+            "or load them in float32."
         )
     kinds = sorted(set(rows["kind"]) - {CORRECT})
     draws = {"seed": SEED, "num_resamples": NUM_RESAMPLES}

@@ -50,7 +50,7 @@ class Endpoint:
                 found = [[label["score"] for label in row] for row in answer]
             scores = [float(values[0]) for values in found if len(values) == 1]
         except (KeyError, TypeError, ValueError) as err:
-            raise ValueError(f"`{self.url}` answers in an unknown form: {json.dumps(answer)[:SHOWN]}") from err
+            raise self._unknown_form(self.url, answer) from err
         if len(scores) != len(texts):
             raise ValueError(
                 f"`{self.url}` returns {len(scores)} single scores for {len(texts)} texts; a verifier has one output: "
@@ -62,8 +62,20 @@ class Endpoint:
         if self._model is None:
             parts = urlsplit(self.url)
             path = parts.path.removesuffix("/classify") + "/v1/models"
-            self._model = str(self._ask(urlunsplit(parts._replace(path=path)))["data"][0]["id"])
+            url = urlunsplit(parts._replace(path=path))
+            answer = self._ask(url)
+            try:
+                self._model = str(answer["data"][0]["id"])
+            except (KeyError, TypeError, IndexError) as err:
+                raise self._unknown_form(url, answer) from err
         return self._model
+
+    @staticmethod
+    def _unknown_form(url: str, answer: Any) -> ValueError:
+        return ValueError(
+            f"`{url}` answers in an unknown form: {json.dumps(answer)[:SHOWN]}. Name `/classify` of vLLM "
+            "or `/predict` of text-embeddings-inference."
+        )
 
     def _ask(self, url: str, body: Mapping[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -71,7 +83,10 @@ class Endpoint:
             with urlopen(Request(url, data, {"Content-Type": "application/json"}), timeout=TIMEOUT_SECONDS) as answer:
                 return json.loads(answer.read())
         except HTTPError as err:
-            raise ValueError(f"`{url}` refuses ({err.code}): {err.read().decode(errors='replace')[:SHOWN]}") from err
+            raise ValueError(
+                f"`{url}` refuses ({err.code}): {err.read().decode(errors='replace')[:SHOWN]} The server must serve a "
+                "classifier (docs/how-to/serve-a-verifier.md)."
+            ) from err
         except (URLError, TimeoutError, ConnectionError, json.JSONDecodeError) as err:
             raise ValueError(
                 f"`{url}` does not answer ({err}). Start the server first: `vllm serve VERIFIER --runner pooling "

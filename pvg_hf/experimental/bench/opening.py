@@ -67,10 +67,11 @@ def open_folder(folder: str, *, device: str | None, template: str | None, asks: 
         return judge, "a language model's verdict" if asks else "the likelihood under a language model"
     if not any(name.endswith("ForSequenceClassification") for name in kinds):
         raise ValueError(
-            f"`{folder}` has a model of the kind {kinds}; a verifier is a sequence classifier with one output."
+            f"`{folder}` has a model of the kind {kinds}; name a sequence classifier with one output, "
+            "or a causal language model."
         )
     if config.num_labels != 1:
-        raise ValueError(f"`{folder}` has {config.num_labels} outputs; a reward model has one.")
+        raise ValueError(f"`{folder}` has {config.num_labels} outputs; name a reward model, which has one.")
     stated = getattr(config.get_text_config(), "max_position_embeddings", None) or MAX_LENGTH
     length, tokenizer = min(MAX_LENGTH, stated), load_tokenizer(folder)
     read = VerifierInput(template, None, length) if template else ClassifierInput(TEMPLATE, None, length)
