@@ -1,6 +1,7 @@
 """Index of a run's solutions: columns for filters are in memory, and texts are read from disk on demand."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError, check_file, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.annotations import Annotation
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.evaluation.verifiers_by_pools import own_verifier, threshold_at_completeness
 from pvg_hf.run.layout import POOL_SCORES, RunFolder, pool_file, pool_test_file
@@ -33,6 +35,7 @@ class Query:
     flaw: str | None = None  # kind of the first flaw
     difficulty: str | None = None  # as the task names it
     problem_id: str | None = None
+    label: str | None = None  # by a person: a key of `LABELLED`
     search: str = ""  # text contained in the problem, its id or the solution; case is ignored
     sort: str = "score"  # a key of `SORTED`
     is_descending: bool = True
@@ -45,6 +48,7 @@ SORTED = {
     "correct": "correct",
     "score": "score",
     "accepted": "accepted",
+    "label": "coalesce(person_score, if(note IS NULL, NULL, -1))",  # notes alone come last
     "fooled": "len(fooled_by)",
     "flaw": "flaw",
     "flaws": "num_flaws",
@@ -53,6 +57,15 @@ SORTED = {
     "difficulty": "try_cast(difficulty AS DOUBLE)",
 }
 """Columns by which solutions can be sorted, and how."""
+
+
+LABELLED = {
+    "any": "person_score IS NOT NULL OR note IS NOT NULL",
+    "correct": "person_score = 1",
+    "partly": "person_score = 0.5",
+    "incorrect": "person_score = 0",
+}
+"""Conditions on the labels and notes that people gave."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,8 @@ class ListedSolution:
     share_passed: float | None  # of a program's hidden tests
     num_tokens: int | None
     difficulty: str | None
+    person_score: float | None  # a person's label: 0 incorrect, 0.5 partly correct, 1 correct
+    note: str | None
 
     @property
     def has_failed(self) -> bool:
@@ -94,6 +109,7 @@ CREATE TABLE crossed (
     verifier INTEGER, round_index INTEGER, problem_id VARCHAR, role VARCHAR, sample_index INTEGER, score DOUBLE
 );
 CREATE TABLE thresholds (verifier INTEGER, round_index INTEGER, threshold DOUBLE);
+CREATE TABLE annotations (file_index INTEGER, row_index BIGINT, person_score DOUBLE, note VARCHAR);
 """
 
 # Columns that only some tasks have, by their names here.
@@ -136,7 +152,7 @@ WHERE s.is_test AND NOT has_failed AND role = 'helpful' AND correct
 """
 
 _LIST = """
-CREATE TABLE listed AS
+CREATE TABLE judged_solutions AS
 WITH
 accepting AS (
     SELECT c.round_index, problem_id, role, sample_index, list_sort(list(c.verifier)) AS verifiers
@@ -160,11 +176,12 @@ SELECT j.* EXCLUDE (verifiers), difficulty, lower(problem) AS problem,
     CASE WHEN correct OR has_failed THEN []
         WHEN verifiers IS NOT NULL THEN verifiers
         WHEN accepted AND NOT is_test THEN [round_index] ELSE [] END AS fooled_by
-FROM judged j JOIN problems USING (problem_id)
+FROM judged j JOIN problems USING (problem_id);
+CREATE VIEW listed AS SELECT * FROM judged_solutions LEFT JOIN annotations USING (file_index, row_index)
 """
 
 _COLUMNS = """file_index, row_index, round_index, is_test, problem_id, role, sample_index, correct, outcome, score,
-    accepted, fooled_by, flaw, num_flaws, share_passed, num_tokens, difficulty"""
+    accepted, fooled_by, flaw, num_flaws, share_passed, num_tokens, difficulty, person_score, note"""
 
 _SEARCH = """
 SELECT $file_index AS file_index, file_row_number AS row_index FROM read_parquet($path, file_row_number = true)
@@ -237,6 +254,8 @@ class SolutionIndex:
             rows = [(verifier, pool, value) for (verifier, pool), value in self._thresholds.items()]
             self._connection.executemany("INSERT INTO thresholds VALUES (?, ?, ?)", rows)
         self._connection.execute(_LIST)
+        self._annotations: Mapping[str, Annotation] = {}
+        self._annotating = threading.Lock()
         self._scores: dict[tuple[int, bool], dict[bool, np.ndarray]] = {}
         self._search = lru_cache(maxsize=8)(self._search_texts)
 
@@ -264,12 +283,30 @@ class SolutionIndex:
         """Rounds of the verifiers whose scores are known."""
         return sorted({verifier for verifier, _ in self._thresholds})
 
-    @cached_property
+    @property
     def columns(self) -> list[str]:
         """Keys of `SORTED` that some solution has a value in."""
         # `count` leaves out null.
         counts = self._ask(f"SELECT {', '.join(f'count({column})' for column in SORTED.values())} FROM listed")[0]
         return [name for name, number in zip(SORTED, counts) if number]
+
+    def annotate(self, annotations: Mapping[str, Annotation]) -> None:
+        """Replace the labels and notes of all solutions; `annotations` are by key."""
+        with self._annotating:
+            if annotations is self._annotations:
+                return
+            rows = [
+                (*place, one.score, one.note or None)
+                for key, one in annotations.items()
+                if (place := self._place_of(key)) is not None
+            ]
+            cursor = self._connection.cursor()
+            cursor.begin()  # for other threads, all change at once
+            cursor.execute("DELETE FROM annotations")
+            if rows:
+                cursor.executemany("INSERT INTO annotations VALUES (?, ?, ?, ?)", rows)
+            cursor.commit()
+            self._annotations = annotations
 
     def has_part(self, round_index: int, *, is_test: bool) -> bool:
         """Whether a round has solutions of test problems, or else of the verifier's problems (D_V)."""
@@ -301,12 +338,16 @@ class SolutionIndex:
 
     def find_key(self, key: str) -> ListedSolution | None:
         """The solution that a key names; `None` if there is none."""
-        codes = {file.code: file_index for file_index, file in enumerate(self._files)}
-        code, row_index = key.rstrip("0123456789"), key[len(key.rstrip("0123456789")) :]
-        if code not in codes or not row_index or len(row_index) > 12:
+        place = self._place_of(key)
+        if place is None:
             return None
         query = f"SELECT {_COLUMNS} FROM listed WHERE file_index = ? AND row_index = ?"
-        return next((self._listed(*row) for row in self._ask(query, [codes[code], int(row_index)])), None)
+        return next((self._listed(*row) for row in self._ask(query, list(place))), None)
+
+    def _place_of(self, key: str) -> tuple[int, int] | None:
+        codes = {file.code: file_index for file_index, file in enumerate(self._files)}
+        code, row_index = key.rstrip("0123456789"), key[len(key.rstrip("0123456789")) :]
+        return None if code not in codes or not row_index or len(row_index) > 12 else (codes[code], int(row_index))
 
     def crossed_scores(self, problem_id: str) -> dict[tuple[int, Role, int], dict[int, float]]:
         """Scores of a problem's test solutions, by round, role and sample index, by the round of the verifier."""
@@ -399,6 +440,8 @@ class SolutionIndex:
     def _select(self, what: str, query: Query, order: str) -> list[tuple[Any, ...]]:
         asked = {name: value for name in _CONDITIONS if (value := getattr(query, name)) is not None}
         conditions = [_CONDITIONS[name] for name in asked]
+        if query.label is not None:
+            conditions.append(f"({LABELLED[query.label]})")
         cursor, search = self._connection.cursor(), query.search.lower()
         if search:
             cursor.register("found", self._search(search))

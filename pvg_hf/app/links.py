@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from pvg_hf.app.index import SORTED, Query, SolutionIndex
+from pvg_hf.app.index import LABELLED, SORTED, Query, SolutionIndex
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 SIZES = (50, 200, 1000)
@@ -93,6 +93,7 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
         flaw=_among(values.get("flaw"), index.flaws),
         difficulty=_among(values.get("difficulty"), index.difficulties),
         problem_id=values.get("problem") or None,
+        label=_among(values.get("label"), LABELLED),
         search=values.get("search", "").strip()[:MAX_SEARCH_CHARACTERS],
         sort=sort.removeprefix("-") if sort.removeprefix("-") in SORTED else "score",
         is_descending=sort.startswith("-"),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from pvg_hf.app.index import ListedSolution, SolutionIndex
@@ -36,14 +37,16 @@ def write_export(index: SolutionIndex, view: View, kind: str, folder: Path) -> t
             f"None of the {len(listed):,} solutions can be exported as {kind}. SFT needs correct ones; DPO "
             "needs a correct and an incorrect one to the same problem."
         )
-    path = folder / f"solutions-{kind.split()[0].lower()}.jsonl"
+    # A folder of its own: two visitors may export at once.
+    path = Path(mkdtemp(dir=folder)) / f"solutions-{kind.split()[0].lower()}.jsonl"
     write_text(path, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
     return path, len(rows)
 
 
 def _as_they_are(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:
     for one, row in zip(listed, rows):
-        yield {"key": one.key, **row, "score": one.score, "accepted": one.accepted, "fooled_by": list(one.fooled_by)}
+        judged = {"score": one.score, "accepted": one.accepted, "fooled_by": list(one.fooled_by)}
+        yield {"key": one.key, **row, **judged, "person_score": one.person_score, "note": one.note}
 
 
 def _dpo(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """The page "Rounds": the verdict, results as plots and numbers."""
 
+import threading
 from pathlib import Path
 
 import gradio as gr
@@ -22,6 +23,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     build_verdict(demo, run)
     plots = build_plots(ROUND_PLOTS)
     figures = gr.HTML(elem_id="figures")
+    writing = threading.Lock()  # for visitors at once
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
 
     def load():
@@ -36,7 +38,8 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
         if not data.evaluated:
             return gr.DownloadButton(interactive=False)
         path = folder / f"{run.name}-figures.csv"
-        write_text(path, figures_frame(data).to_csv(index=False))  # atomic: Gradio may be copying the old file
+        with writing:
+            write_text(path, figures_frame(data).to_csv(index=False))  # atomic: Gradio may be copying the old file
         return gr.DownloadButton(value=str(path), interactive=True)
 
     demo.load(load, None, [figures, download, *plots], **SLOW)

@@ -1,8 +1,10 @@
 """Opens a run for reading, by its folder or its name on the Hub, and reads it again when it has grown."""
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -10,11 +12,15 @@ import pandas as pd
 
 from pvg_hf.app.index import SolutionIndex
 from pvg_hf.config import Recipe
+from pvg_hf.core.disk_names import ANNOTATIONS
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DamagedFileError, naming_parquet
+from pvg_hf.data.annotations import Annotation, append_annotation, read_annotations
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.run.layout import EVALUATIONS, JUDGEMENT, JUDGING, RunFolder
 from pvg_hf.run.read import RunData, load_run
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 FIGURE_COLUMNS = (
     *("problem_id", "role", "correct", "outcome", "score"),
@@ -48,6 +54,8 @@ class OpenRun:
         self.recipe: Recipe = self.folder.read_recipe()
         self._index = _Kept(lambda: SolutionIndex(self.folder))
         self._evaluations = _Kept(lambda: _read_evaluations(self.folder))
+        self._annotations = _Kept(lambda: read_annotations(root))
+        self._annotating = threading.Lock()
         self._data = _Kept(lambda: load_run(root, solution_columns=FIGURE_COLUMNS))
 
     @property
@@ -56,7 +64,35 @@ class OpenRun:
         return self.folder.root.resolve().name
 
     def index(self) -> SolutionIndex:
-        return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "evaluation/*/pool_scores.parquet"))
+        index = self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "evaluation/*/pool_scores.parquet"))
+        index.annotate(self._annotations.get(_stamp(self.folder.root, ANNOTATIONS)))
+        return index
+
+    @property
+    def takes_annotations(self) -> bool:
+        """Whether visitors may label solutions: only if nobody but the machine's own users reaches the app."""
+        return "SPACE_ID" not in os.environ and os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1") in LOOPBACK
+
+    def annotate(self, key: str, score: float | None, note: str) -> None:
+        """
+        Keep a person's label and note with the run.
+
+        Raises `ValueError` if there is no such solution, or the run's folder cannot be written.
+        """
+        index = self.index()
+        found = index.find_key(key)
+        if found is None or not self.takes_annotations:
+            raise ValueError("This solution cannot be labelled here.")
+        [row] = index.read([found.place])
+        texts = {name: row[name] for name in ("problem_id", "problem", "solution", "role", "round_index")}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        try:
+            with self._annotating:
+                append_annotation(
+                    self.folder.root, Annotation(key=key, score=score, note=note.strip(), time=now, **texts)
+                )
+        except OSError as err:
+            raise ValueError(f"The label could not be written to {self.folder.root}: {err.strerror}.") from err
 
     def evaluations(self) -> Evaluations:
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))

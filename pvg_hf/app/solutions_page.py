@@ -11,18 +11,18 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from pvg_hf.app.events import INVISIBLE, SLOW
+from pvg_hf.app.events import FAST, INVISIBLE, SLOW
 from pvg_hf.app.histogram import make_histogram
-from pvg_hf.app.index import ListedSolution, Query, SolutionIndex
+from pvg_hf.app.index import LABELLED, ListedSolution, Query, SolutionIndex
 from pvg_hf.app.links import MAX_SEARCH_CHARACTERS, SIZES, View, parse_link, read_link, write_link
 from pvg_hf.app.pairs_export import FORMATS, write_export
 from pvg_hf.app.render import notice, problems, render
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.showing import ShownPair, show_every_round, show_pair, with_steps
 from pvg_hf.app.text_scores import ScoreDesk
-from pvg_hf.app.views import ShownView, build_view
+from pvg_hf.app.views import ShownView, build_view, frame_view
 from pvg_hf.core.commands import play_command
-from pvg_hf.core.disk_names import BASE_ROUND
+from pvg_hf.core.disk_names import ANNOTATIONS, BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.score_calibration import COMPLETENESS
@@ -32,13 +32,19 @@ LEGEND = (
     "prover's helpful correct test solutions. Fools: the verifiers that accept a mistake, each at that share on the "
     "same solutions."
 )
-TITLES = {"fooled": "fools verifier", "tests": "tests passed"}
+TITLES = {"fooled": "fools verifier", "tests": "tests passed", "label": "your label"}
+SCORES: dict[str, float | None] = {"not labelled": None, "correct": 1.0, "partly correct": 0.5, "incorrect": 0.0}
+"""Scores of a person's labels, by the names of the labels."""
+
+MAX_NOTE_CHARACTERS = 2000
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
 
 
 def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder: Path) -> None:
     """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
-    address = build_view(demo, lambda values: show_solutions(run, desk, values))
+    address, content = build_view(demo, lambda values: show_solutions(run, desk, values))
+    if run.takes_annotations:
+        _build_labelling(demo, run, desk, address, content)
     with gr.Row(elem_id="export-row"):
         kind = gr.Dropdown(list(FORMATS), value=next(iter(FORMATS)), label="Export as", elem_id="export-kind")
         export = gr.Button("Export the selected rows, or all that the filters leave", elem_id="export")
@@ -54,6 +60,52 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder:
 
     # The rows that are selected are in the browser's address alone.
     export.click(write, [kind, address], [state, file], js="(kind) => [kind, location.search]", **SLOW)
+
+
+def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr.Textbox, content: gr.HTML) -> None:
+    """Build the form below a pair in which a person labels one of the two solutions, and adds a note."""
+    with gr.Column(elem_id="labelling", elem_classes=[INVISIBLE]) as form, gr.Row():
+        role = gr.Radio([role.value for role in GAME_ROLES], label="Your label of the solution", elem_id="label-of")
+        label = gr.Radio(list(SCORES), label="It is", elem_id="label")
+        note = gr.Textbox(label="Note", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
+        save = gr.Button("Save", elem_id="save-label", scale=0, min_width=120)
+    state = gr.HTML(elem_id="label-state", elem_classes="state")
+
+    def find(link: str, role: str | None) -> ListedSolution | None:
+        """The solution that the form is about: of the pair at an address, that of a role, or the one it opens."""
+        index = run.index()
+        view = read_link(parse_link(link), index)
+        opened, view = _find_opened(index, view, index.count(view.query))
+        if opened is None or role is None or opened.role == role:
+            return opened
+        other = show_pair(index, opened, view.other).solutions.get(Role(role))
+        return None if other is None else other.listed
+
+    def fill(link: str, role: str | None = None):
+        listed = find(link, role)
+        if listed is None:
+            hidden = gr.Column(elem_classes=[INVISIBLE])
+            return (gr.skip() if role else hidden), gr.skip(), next(iter(SCORES)), "", ""
+        label = next(name for name, score in SCORES.items() if score == listed.person_score)
+        return gr.Column(elem_classes=[]), listed.role.value, label, listed.note or "", ""
+
+    def write(link: str, role: str, label: str, note: str):
+        listed = find(link, role)
+        try:
+            if listed is None:
+                raise ValueError(f"The {role} prover wrote nothing to this problem.")
+            run.annotate(listed.key, SCORES[label], note)
+        except ValueError as err:
+            return gr.skip(), notice(str(err), kind="problem")
+        shown = show_solutions(run, desk, parse_link(link))
+        return frame_view(shown, link), notice(f"Kept in {run.folder.root / ANNOTATIONS}.")
+
+    fields = [form, role, label, note, state]
+    here = "(first, ...others) => [location.search, ...others]"  # the address of the pair, also after Back
+    demo.load(fill, address, fields, js=here, **FAST)
+    address.change(fill, address, fields, js=here, trigger_mode="always_last", **FAST)
+    role.input(fill, [address, role], fields, js=here, **FAST)
+    save.click(write, [address, role, label, note], [content, state], js=here, **SLOW)
 
 
 def show_solutions(run: OpenRun, desk: ScoreDesk, values: Mapping[str, str]) -> ShownView:
@@ -99,6 +151,7 @@ def _filters(index: SolutionIndex, view: View) -> str:
     truths: dict[bool | None, str] = {True: "yes", False: "no"}
     rounds = [(k, round_words(k)) for k in index.rounds]
     yes_no = [("yes", "yes"), ("no", "no")]
+    labels = LABELLED if "label" in index.columns else ()
     choices = [
         _Choice("round", "Round", rounds, query.round_index),
         _Choice("part", "Problems", [("test", "test"), ("training", "training")], parts.get(query.is_test)),
@@ -108,6 +161,7 @@ def _filters(index: SolutionIndex, view: View) -> str:
         _Choice("fooled", "Fools verifier", [(k, str(k)) for k in index.verifiers], query.fooled),
         _Choice("flaw", "First flaw", [(kind, kind.replace("_", " ")) for kind in index.flaws], query.flaw),
         _Choice("difficulty", "Difficulty", [(name, name) for name in index.difficulties], query.difficulty),
+        _Choice("label", "Your label", [(name, name) for name in labels], query.label),
     ]
     return render(
         "filters",
@@ -224,7 +278,16 @@ def _cell(one: ListedSolution, name: str) -> _Cell:
             return _Cell(_number(one.share_passed, ".0%"))
         case "tokens":
             return _Cell(_number(one.num_tokens, "d"))
+        case "label":
+            return _Cell(label_words(one))
     return _Cell(one.difficulty or "")
+
+
+def label_words(one: ListedSolution) -> str:
+    """A person's label in words; "noted" for a note alone."""
+    if one.person_score is None:
+        return "noted" if one.note else ""
+    return next(name for name, score in SCORES.items() if score == one.person_score)
 
 
 def _number(value: float | None, form: str) -> str:
@@ -275,6 +338,7 @@ def _pair(index: SolutionIndex, desk: ScoreDesk, view: View, opened: ListedSolut
         steps=view.steps,
         rounds=rounds,
         round_words=round_words,
+        label_words=label_words,
         roles=GAME_ROLES,
         links=links,
         histogram=Markup(render("histogram", histogram=histogram)),

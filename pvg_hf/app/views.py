@@ -20,31 +20,33 @@ class ShownView:
     address: str
 
 
-def build_view(demo: gr.Blocks, show: Callable[[Mapping[str, str]], ShownView]) -> gr.Textbox:
+def build_view(demo: gr.Blocks, show: Callable[[Mapping[str, str]], ShownView]) -> tuple[gr.Textbox, gr.HTML]:
     """
     Build a form and what it selects. It must be called within the context of `demo`.
 
     `show` renders the view of an address. Within it, the browser handles links that begin with `?`, and changes of the
-    form, without loading the page again (`script.js`). Returns the component with the last address.
+    form, without loading the page again (`script.js`). Returns the component with the last address, and that with the
+    selection.
     """
     form, content = gr.HTML(elem_id="view-form"), gr.HTML(elem_id="view")
     address = gr.Textbox(elem_classes=[INVISIBLE], elem_id="address")
 
     def load(request: gr.Request) -> list[str]:
         shown = show(dict(request.query_params))
-        return [shown.form, _frame(shown, "")]
+        return [shown.form, frame_view(shown, "")]
 
     def visit(asked: str) -> list[Any]:
         shown = show(parse_link(asked))
         # A form that is being filled in keeps its cursor.
-        return [gr.skip() if asked.startswith("form") else shown.form, _frame(shown, asked)]
+        return [gr.skip() if asked.startswith("form") else shown.form, frame_view(shown, asked)]
 
     demo.load(load, None, [form, content], **SLOW)
     # `input` fires for typed characters only.
     address.change(visit, address, [form, content], trigger_mode="always_last", **SLOW)
-    return address
+    return address, content
 
 
-def _frame(shown: ShownView, asked: str) -> str:
+def frame_view(shown: ShownView, asked: str) -> str:
+    """Render what a view selects as the answer to an address."""
     frame = '<div class="view" data-asked="{}" data-address="{}">{}</div>'
     return Markup(frame).format(asked, shown.address, Markup(shown.content))

@@ -18,6 +18,11 @@ _CORRECTIONS_OF_LABELS = {("bradley_terry", "exact"), ("cross_entropy", "forward
 def check_contradictions(recipe: Recipe) -> Iterator[str]:
     """List contradictions between the settings of a round."""
     yield from _of_observed_labels(recipe)
+    if recipe.data.annotations is not None and recipe.noise.is_for_verifier and recipe.noise.flips_in_training:
+        yield (
+            "`data.annotations` has labels by people, and `noise` would flip them in the verifier's training: leave"
+            " one of the two out, or flip the pool's labels (`level: label`, `resample: fixed`)."
+        )
     yield from _of_prover(recipe)
     yield from _of_self_evaluation(recipe)
     yield from _of_players(recipe)

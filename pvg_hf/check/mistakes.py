@@ -21,6 +21,7 @@ from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.config.load import refuse
 from pvg_hf.config.sections import BootstrapConfig
 from pvg_hf.core.hub_access import find_dataset_refusal
+from pvg_hf.data.annotations import read_scores
 from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
@@ -93,6 +94,8 @@ def _check_settings(
     yield from check_generation(recipe, hardware)
     yield from check_sharding(recipe)
     yield from check_critic(recipe, hardware)
+    if recipe.data.annotations is not None:
+        yield from refusals("`data.annotations`", partial(read_scores, recipe.data.annotations))
     yield from check_extensions(recipe, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
     if problems is not None:
         yield from refusals("`task`", partial(problems.for_round, recipe))

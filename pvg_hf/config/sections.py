@@ -124,6 +124,9 @@ class DataConfig:
     exact` and the corrections of `cross_entropy` need."""
     pair_share: f.PositiveShare = 1.0
     """For `pairs: all`: share of those pairs to keep, at random regardless of their labels."""
+    annotations: f.FilePath | None = None
+    """A run, or a file of JSON lines, with labels that people gave solutions in the app
+    (docs/how-to/app.md#labels-and-notes): verifiers see them in place of the grader's or the noise's."""
 
 
 @f.section

@@ -13,6 +13,7 @@ CRITIC_FOLDER = Path("critic", "value_model")
 
 PHASE_RECORD = "phase.json"  # in the folder of a phase: processes, seconds and summary
 
+ANNOTATIONS = "annotations.jsonl"  # in a run's folder: labels and notes that people gave solutions in the app
 REVIEW = "review.csv"  # undecided proofs, for people to label
 
 _ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")

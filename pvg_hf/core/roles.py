@@ -31,13 +31,16 @@ class Outcome(StrEnum):
     VERIFIER_SPURIOUS_PASS = "VERIFIER_SPURIOUS_PASS"
     VERIFIER_INTERNAL_ERROR = "VERIFIER_INTERNAL_ERROR"
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    UNDECIDED = "UNDECIDED"
 
 
 ACCEPTING = frozenset({Outcome.VERIFIED, Outcome.VERIFIER_SPURIOUS_PASS})
 """Outcomes of a call that declared the solution correct."""
 
-ABSTENTIONS = frozenset({Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIER_INTERNAL_ERROR, Outcome.BUDGET_EXHAUSTED})
-"""Outcomes of a call without a verdict."""
+ABSTENTIONS = frozenset(
+    {Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIER_INTERNAL_ERROR, Outcome.BUDGET_EXHAUSTED, Outcome.UNDECIDED}
+)
+"""Outcomes of a call without a verdict, and of a person who could not decide."""
 
 SPURIOUS = frozenset({Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIER_SPURIOUS_PASS})
 """Outcomes of a call with a verdict that injected noise made wrong."""

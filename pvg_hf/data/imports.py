@@ -181,9 +181,10 @@ def import_solutions(
             `problem_id` or `problem` identifies the problem, by its id or by its text up to white space, and
             `solution` is the text. `is_truncated` (true or false) says that a text was truncated at a length limit, so
             that its answer does not count; texts without it count as complete. These four are read under their own
-            names unless mapped. `label` (0, 1 or null) is read only if mapped, and is then shown to the verifier
-            instead of the grade. Both may be numbers, truth values or their texts (`"1"`, `"True"`); NaN is null.
-            `prover` (the writer of the text) is read only if mapped, and is `source` otherwise.
+            names unless mapped. `label` (0, 1 or null; 0.5 counts as null) is read only if mapped, and is then
+            shown to the verifier instead of the grade. Both may be numbers, truth values or their texts (`"1"`,
+            `"True"`); NaN is null. `prover` (the writer of the text) is read only if mapped, and is `source`
+            otherwise.
         config: Config of a folder or dataset with several.
         split: Split of a folder or dataset; `train` by default.
         revision: Branch, tag or commit of a dataset on the Hub; the latest state by default.
@@ -218,7 +219,7 @@ def import_solutions(
             prover=text_of(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
-            label=read_flag(place, row, "label", columns) if "label" in columns else grade.label,
+            label=_read_label(place, row, columns) if "label" in columns else grade.label,
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
             is_truncated=is_truncated,
@@ -313,6 +314,11 @@ def read_flag(place: str, row: Mapping[str, Any], name: str, columns: Mapping[st
             f"{place}: `{column}`, read as `{name}`, must be true or false, 1 or 0, or null; got {value!r:.80}."
         )
     return int(flag)
+
+
+def _read_label(place: str, row: Mapping[str, Any], columns: Mapping[str, str]) -> int | None:
+    """Read a label as [`read_flag`] does; 0.5, a person's score of what is neither correct nor wrong, is `None`."""
+    return None if row.get(columns["label"]) == 0.5 else read_flag(place, row, "label", columns)
 
 
 def _report(source: str, num_rows: int, num_imported: int) -> None:

@@ -1,5 +1,6 @@
 """
-Labels shown to the players: clean, randomly flipped, or from an imperfect checker, whose calls are logged and paid.
+Labels shown to the players: clean, randomly flipped, from an imperfect checker, whose calls are logged and paid, or
+from people.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
+from pvg_hf.data.annotations import Scores, read_scores
 from pvg_hf.data.label_rates import rates_at
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -187,6 +189,7 @@ class LabelSource:
         self.noise = noise if is_noisy and noise.is_any else None
         self.round_index = BASE_ROUND if context.phase.round_index is None else context.phase.round_index
         self.counts: Counter[str] = Counter()
+        self._annotated: Scores = {}
         self._is_logged = is_logged
         self._log = CallLog(output, is_main=context.processes.is_main_process and is_logged)
         self._checker: ImperfectChecker | None = None
@@ -195,14 +198,16 @@ class LabelSource:
     @contextmanager
     def for_pool(cls, context: PhaseContext, output: Path) -> Iterator["LabelSource"]:
         """Yield the labels that verifiers see while a phase writes the pool, and record their counts as metrics."""
-        noise = context.recipe.noise
+        noise, annotations = context.recipe.noise, context.recipe.data.annotations
         source = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
+        if annotations is not None:
+            source._annotated = read_scores(annotations)
         source.begin()
         try:
             yield source
         finally:
             source.close()
-        if source.noise is not None:
+        if source.counts:
             context.record(source.take_counts())
 
     @classmethod
@@ -255,15 +260,18 @@ class LabelSource:
 
     def label(self, rows: Sequence[Row]) -> None:
         """
-        Write noisy labels into rows of the pool.
+        Write noisy labels, and those that people gave, into rows of the pool.
 
         Only rows that verifiers are trained on get them. Held-out and test problems keep clean labels, for the
         evaluation.
         """
-        if self.noise is None:
-            return
         learned_from = [row for row in rows if row["part"] == "verifier"]
-        for row, code in zip(learned_from, self(learned_from), strict=True):
+        codes = [Outcome(row["outcome"]) for row in learned_from] if self.noise is None else self(learned_from)
+        for row, code in zip(learned_from, codes, strict=True):
+            score = self._annotated.get((row["problem_id"], row["solution"]))
+            if score is not None and row["outcome"] in CHECKED:
+                code = _code_of(score, Outcome(row["outcome"]))
+                self.counts["feedback.annotated.count"] += 1
             if code != row["outcome"]:
                 row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
 
@@ -311,6 +319,15 @@ class LabelSource:
         for index, verdict in gather_object(mine):
             verdicts[index] = verdict
         return verdicts
+
+
+def _code_of(score: float, outcome: Outcome) -> Outcome:
+    """Outcome of a person's label, 0, 0.5 or 1, of a solution with a verdict."""
+    if score == 0.5:
+        return Outcome.UNDECIDED
+    if score == label_of(outcome):
+        return outcome
+    return Outcome.VERIFIER_SPURIOUS_PASS if score == 1 else Outcome.VERIFIER_SPURIOUS_FAIL
 
 
 def iterate_labelled(stop: StopRequest, rows: Iterable[Row], source: LabelSource | None) -> Iterator[list[Row]]:

@@ -14,7 +14,7 @@ from pvg_hf.models.sources import PACKAGED
 
 ADAPTER_CONFIG = "adapter_config.json"
 _ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
-_FOLDER_KEYS = ("model", "import_from")  # the value of these keys may be a folder name without a separator
+_FOLDER_KEYS = ("model", "import_from", "annotations")  # whose value may be a folder's name without a separator
 _MODEL_SETTINGS = ("judge", "discriminator")  # settings of evaluations that may be the folder of a model
 _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 

@@ -7,6 +7,7 @@ import pytest
 from pvg_hf.app.index import Query
 from pvg_hf.app.links import View
 from pvg_hf.app.pairs_export import FORMATS, MAX_ROWS, write_export
+from pvg_hf.app.runs import OpenRun
 from pvg_hf.core.roles import Role
 
 
@@ -23,6 +24,21 @@ def test_selected_rows_are_exported_as_they_are(index, tmp_path):
     assert [row["key"] for row in rows] == [third.key, first.key]
     assert rows[1]["solution"] == index.read([first.place])[0]["solution"]
     assert (rows[1]["accepted"], rows[1]["fooled_by"]) == (first.accepted, list(first.fooled_by))
+
+
+def test_labels_and_notes_of_people_are_exported(run_copy, tmp_path):
+    run = OpenRun(run_copy)
+    first, second = run.index().find(Query(1, is_test=True), 0, 2)
+    run.annotate(first.key, 0.5, " half of it ")
+    rows = exported(run.index(), View(Query(1), selected=(first.key, second.key)), "JSONL", tmp_path)
+    assert [(row["person_score"], row["note"]) for row in rows] == [(0.5, "half of it"), (None, None)]
+
+
+def test_two_visitors_who_export_at_once_get_their_own_files(index, tmp_path):
+    first, second = index.find(Query(1, is_test=True), 0, 2)
+    paths = [write_export(index, View(Query(1), selected=(one.key,)), "JSONL", tmp_path)[0] for one in (first, second)]
+    assert [json.loads(path.read_text())["key"] for path in paths] == [first.key, second.key]
+    assert {path.name for path in paths} == {"solutions-jsonl.jsonl"}
 
 
 @pytest.mark.parametrize(

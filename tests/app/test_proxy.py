@@ -1,51 +1,19 @@
 """The app behind a proxy that serves it under a path."""
 
 import re
-import threading
-from collections.abc import Iterator
 
-import httpx
 import pytest
-import uvicorn
 from playwright.sync_api import expect
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
 
-from tests.support.ports import find_free_port
-
-PREFIX = "/lab/pvg"
+from tests.support.proxy import PREFIX, serving_under_a_path
 
 
 @pytest.fixture
-def behind_a_path(serve, arithmetic_run, monkeypatch) -> Iterator[str]:
-    """Address of the app behind a proxy that answers to nothing outside its path."""
+def behind_a_path(serve, arithmetic_run, monkeypatch):
     monkeypatch.setenv("GRADIO_ROOT_PATH", PREFIX)
     url, _ = serve(arithmetic_run)
-    server = uvicorn.Server(uvicorn.Config(_proxy(url), port=find_free_port(), log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield f"http://127.0.0.1:{server.config.port}{PREFIX}"
-    server.force_exit = server.should_exit = True
-    thread.join()
-
-
-def _proxy(url: str) -> Starlette:
-    client = httpx.AsyncClient(base_url=url, timeout=None, trust_env=False)
-
-    async def forward(request: Request) -> Response:
-        if not request.url.path.startswith(PREFIX):
-            return PlainTextResponse("outside of the path", status_code=404)
-        path = request.url.path.removeprefix(PREFIX) or "/"
-        headers = [(name, value) for name, value in request.headers.items() if name != "content-length"]
-        asked = client.build_request(
-            request.method, f"{path}?{request.url.query}", headers=headers, content=await request.body()
-        )
-        answer = await client.send(asked, stream=True)
-        return StreamingResponse(answer.aiter_raw(), answer.status_code, dict(answer.headers))
-
-    return Starlette(routes=[Route("/{path:path}", forward, methods=["GET", "POST", "HEAD"])])
+    with serving_under_a_path(url) as address:
+        yield address
 
 
 def test_pages_links_and_downloads_stay_within_the_path(behind_a_path, open_page):

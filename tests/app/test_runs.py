@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
+from pvg_hf.app.index import LABELLED, Query
 from pvg_hf.app.runs import OpenRun, open_run, sibling_runs
+from pvg_hf.core.disk_names import ANNOTATIONS
 
 
 def test_a_run_is_read_again_when_it_has_grown(run_copy):
@@ -61,3 +63,40 @@ def test_sibling_runs_are_found(run_copy):
     shutil.copytree(run_copy, run_copy.parent / "other")
     os.mkdir(run_copy.parent / "no-run")
     assert sibling_runs(run_copy) == {"other": run_copy.parent / "other"}
+
+
+def test_a_label_is_kept_with_the_run_and_found_by_it(run_copy):
+    run = OpenRun(run_copy)
+    first, second, third = run.index().find(Query(1, is_test=True), 0, 3)
+    assert "label" not in run.index().columns
+    run.annotate(first.key, 1.0, "")
+    run.annotate(second.key, None, "look again")
+    again = OpenRun(run_copy).index()  # it is on the disk
+    for index in (run.index(), again):
+        assert index.find_key(first.key).person_score == 1.0
+        assert [index.count(Query(label=name)) for name in LABELLED] == [2, 1, 0, 0]
+        assert [one.key for one in index.find(Query(1, is_test=True, sort="label"), 0, 2)] == [first.key, second.key]
+        assert index.find_key(third.key).note is None
+        assert "label" in index.columns
+    run.annotate(first.key, None, "")
+    assert run.index().count(Query(label="any")) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("SPACE_ID", "org/app"), ("GRADIO_SERVER_NAME", "0.0.0.0")])
+def test_strangers_cannot_label(run_copy, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    run = OpenRun(run_copy)
+    (first,) = run.index().find(Query(1), 0, 1)
+    with pytest.raises(ValueError, match="cannot be labelled"):
+        run.annotate(first.key, 1.0, "")
+    assert not (run_copy / ANNOTATIONS).exists()
+
+
+def test_a_label_that_cannot_be_written_is_one_message(run_copy):
+    run = OpenRun(run_copy)
+    (first,) = run.index().find(Query(1), 0, 1)
+    (run_copy / ANNOTATIONS).symlink_to(run_copy / "no-such-folder" / "file")
+    with pytest.raises(ValueError, match="could not be written to"):
+        run.annotate(first.key, 1.0, "")
+    with pytest.raises(ValueError, match="cannot be labelled"):
+        run.annotate("9ts1", 1.0, "")

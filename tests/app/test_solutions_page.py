@@ -12,6 +12,7 @@ from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.solutions_page import show_solutions
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.roles import Role
+from pvg_hf.data.annotations import read_annotations
 from pvg_hf.run.layout import RunFolder
 
 MISTAKES = Query(1, is_test=True, role=Role.SNEAKY, correct=False)
@@ -145,3 +146,30 @@ def test_a_problem_in_every_round_and_the_steps_of_its_solutions(app, open_page,
     page.get_by_role("link", name="verifier 0").first.click()
     expect(page.locator("#card-sneaky .so-far").first).to_be_visible()
     expect(page).to_have_url(re.compile("steps=0.*strip=yes"))
+
+
+def test_a_solution_is_labelled_below_its_pair(serve, open_page, run_copy, index):
+    url, _ = serve(run_copy)
+    page = open_page(url)
+    form = page.locator("#labelling")
+    expect(form).to_be_hidden()
+    page.locator("a.row").first.click()
+    expect(form).to_be_visible()
+    expect(form.get_by_label("sneaky")).to_be_checked()  # the row that was opened
+    form.get_by_label("partly correct").check()
+    form.get_by_label("Note").fill("a <b>sum</b>")
+    form.get_by_role("button", name="Save").click()
+    expect(page.locator("#card-sneaky")).to_contain_text("Labelled partly correct by a person: a <b>sum</b>")
+    form.get_by_label("helpful").check()
+    expect(form.get_by_label("not labelled")).to_be_checked()
+    expect(form.get_by_label("Note")).to_have_value("")
+    form.get_by_label("sneaky").check()
+    expect(form.get_by_label("Note")).to_have_value("a <b>sum</b>")
+    page.go_back()
+    expect(form).to_be_hidden()
+    opened = index.find(MISTAKES, 0, 1)[0]
+    assert {key: one.score for key, one in read_annotations(run_copy).items()} == {opened.key: 0.5}
+    page.reload()
+    page.get_by_label("Your label").select_option("partly")
+    expect(page.locator(ROWS)).to_have_count(1)
+    expect(page.locator(ROWS).first).to_contain_text("partly correct")

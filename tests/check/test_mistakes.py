@@ -282,6 +282,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["stopping.rule=no.such:rule"], ["`stopping.rule`", "no.such:rule"]),
         (["bootstrap.import_from=none.jsonl"], ["`bootstrap.import_from`", "none.jsonl"]),
         (["bootstrap.import_from=own.jsonl", "bootstrap.import_split=train"], ["`bootstrap.import_from`", "'train'"]),
+        (["data.annotations=none"], ["`data.annotations`", "no file none"]),
         (["rounds.1.seed=3"], ["`rounds.1` overrides `seed`"]),
         (["rounds.1.task.few_shot=0"], ["`rounds.1` overrides `task.few_shot`"]),
         (
@@ -382,6 +383,14 @@ def test_references_as_correct_sides_are_accepted(overrides, mistakes_of):
 )
 def test_checkers_that_can_give_a_label_are_accepted(mistakes_of, checker):
     assert mistakes_of(f"noise.checker={checker}") == []
+
+
+def test_labels_of_people_are_not_flipped(mistakes_of, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text("")
+    (mistake,) = mistakes_of(f"data.annotations={path}", "noise={level: pair, epsilon: 0.1}")
+    assert mistake.startswith("`data.annotations` has labels by people, and `noise` would flip them")
+    assert mistakes_of(f"data.annotations={path}", "noise.epsilon=0.1") == []
 
 
 def test_folder_of_imported_solutions_is_checked(mistakes_of, tmp_path):

@@ -1,13 +1,17 @@
 """Labels shown to the players, randomly flipped or from an imperfect checker, in a game and in its phases."""
 
 import filecmp
+import json
 import shutil
 import signal
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.app.index import Query
+from pvg_hf.app.runs import OpenRun
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.integrity import read_json, read_json_lines
@@ -247,6 +251,54 @@ def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
     assert rows["label"].tolist() == [int(answer) % 2 == 0 for answer in rows["answer"]]
     assert (rows["label"] != rows["correct"]).any()
     assert not rows["is_noise_flagged"].any()
+
+
+@pytest.mark.parametrize("noise", [{}, {"rho0": 0.4, "rho1": 0.4}])
+def test_labels_of_people_replace_the_graders_and_the_noises(tmp_path, game, reference, noise):
+    """For the problems that verifiers are trained on; truth, other solutions and other parts stay as they are."""
+    before = read_pool(RunFolder(reference.root), BASE_ROUND)
+    before = before[before["outcome"].isin(["VERIFIED", "PROOF_INVALID"])]
+    chosen = [before[(before["correct"] == k) & (before["part"] == "verifier")].iloc[0] for k in (True, True, False)]
+    chosen[1] = before[before["correct"] & (before["part"] == "verifier")].iloc[-1]
+    chosen.append(before[before["part"] == "verifier_heldout"].iloc[0])
+    scores = [0, 0.5, 1, 1 - int(chosen[-1]["correct"])]
+    path = tmp_path / "labels.jsonl"
+    lines = [
+        {"problem_id": row["problem_id"], "solution": row["solution"], "score": score}
+        for row, score in zip(chosen, scores, strict=True)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recipe = load_recipe(game(noise=noise, data={"annotations": str(path)}))
+    rows = read_pool(play(recipe, phase="bootstrap"), BASE_ROUND)
+    labels = [
+        rows[(rows["problem_id"] == row["problem_id"]) & (rows["solution"] == row["solution"])].iloc[0]
+        for row in chosen
+    ]
+    shown = [(None if pd.isna(row["label"]) else row["label"], row["feedback"], row["correct"]) for row in labels]
+    assert shown == [
+        (0, "VERIFIER_SPURIOUS_FAIL", True),
+        (None, "UNDECIDED", True),
+        (1, "VERIFIER_SPURIOUS_PASS", False),
+        (int(chosen[-1]["correct"]), chosen[-1]["outcome"], chosen[-1]["correct"]),
+    ]
+    others = rows[~rows["solution"].isin([row["solution"] for row in chosen])]
+    assert (others["label"] != others["correct"]).any() == bool(noise)
+
+
+def test_a_game_learns_from_labels_given_in_the_app(reference, play_phase, tmp_path):
+    run = OpenRun(Path(shutil.copytree(reference.root, tmp_path / "labelled")))
+    listed = run.index().find(Query(0, is_test=False, correct=True))
+    rows = run.index().read([one.place for one in listed])
+    one, row = next(pair for pair in zip(listed, rows, strict=True) if pair[1]["part"] == "verifier")
+    run.annotate(one.key, 0.0, "guessed")
+    folder = play_phase("mint", 0, data={"annotations": str(run.folder.root)})
+    rows = read_pool(folder, 0)
+    same = (rows["problem_id"] == one.problem_id) & (rows["solution"] == row["solution"])
+    assert rows[same]["label"].tolist() == [0] * same.sum()
+    assert same.any()
+    assert (rows[~same]["label"] == rows[~same]["correct"]).all()
+    lines = read_json_lines(folder.pool(0) / "metrics.jsonl")
+    assert [line[key] for line in lines for key in line if key.endswith("feedback.annotated.count")] == [same.sum()]
 
 
 @pytest.mark.parametrize("base", ["grade", "tests.support.own_rules:ends_evenly"])

@@ -19,6 +19,7 @@ from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.seeding import derive_rng, derive_seed
+from pvg_hf.data.annotations import read_scores
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import PairReport, TooFewPairsError, round_pairs
@@ -317,7 +318,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
     """
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
     is_auto = verifier.score_settings.labels == "auto"
-    proofs = _scored_proofs(context.folder, round_index, "verifier", is_auto=is_auto)
+    proofs = _scored_proofs(context.folder, round_index, "verifier", is_auto=is_auto, annotations=config.annotations)
     weights = weights_for(config, round_index)
     groups = {source: _group_by_score(proofs[proofs["round_index"] == source]) for source in weights}
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
@@ -342,13 +343,16 @@ def heldout_proofs(folder: RunFolder, round_index: int, number: int, *, seed: in
     return Dataset.from_list(_columns(rows[:number], analysis=None))
 
 
-def _scored_proofs(folder: RunFolder, round_index: int, part: str, *, is_auto: bool = False) -> pd.DataFrame:
+def _scored_proofs(
+    folder: RunFolder, round_index: int, part: str, *, is_auto: bool = False, annotations: str | None = None
+) -> pd.DataFrame:
     """
     Distinct proofs of a part with their scores; proofs without a score are left out.
 
     With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the
-    pool's.
+    pool's; those of `annotations` (see [`~pvg_hf.config.sections.DataConfig`]) come before either.
     """
+    annotated = read_scores(annotations) if annotations is not None and part == "verifier" else {}
     tables = []
     for file in folder.training_pools(round_index):
         rows = _read(file, part)
@@ -356,6 +360,8 @@ def _scored_proofs(folder: RunFolder, round_index: int, part: str, *, is_auto: b
         if is_auto and source != BASE_ROUND:
             labels = read_labels(folder.pool(int(source)) / LABELS)
             rows["score"] = [labels.get(pair) for pair in zip(rows["problem"], rows["proof"], strict=True)]
+        places = zip(rows["problem_id"], rows["proof"], strict=True)
+        rows["score"] = [annotated.get(place, score) for place, score in zip(places, rows["score"], strict=True)]
         tables.append(rows[_COLUMNS].dropna(subset="score"))
     return pd.concat(tables, ignore_index=True).drop_duplicates(["problem", "proof"])
 

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from pvg_hf.experimental.study.access import Owner
 from tests.support.loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from tests.support.ports import find_free_port
+from tests.support.proxy import PREFIX, serving_under_a_path
 
 
 def answers(folder) -> list[dict]:
@@ -147,3 +148,27 @@ def test_results_and_sheets_are_shown_to_the_owner(serve_study, open_page, arith
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
     expect(page.locator("#sheets-taken")).to_contain_text("New answers: 4. Known already: 0")
     assert len(answers(folder)) == 5
+
+
+def test_the_links_of_participants_and_owner_stay_within_a_proxys_path(
+    serve_study, open_page, arithmetic_run, folder, monkeypatch
+):
+    monkeypatch.setenv("GRADIO_ROOT_PATH", PREFIX)
+    owner = Owner()
+    url, _ = serve_study(arithmetic_run, folder=folder, num_solutions=2, owner=owner)
+    with serving_under_a_path(url) as address:
+        page = open_page(f"{address}/")
+        outside = []
+        page.on("request", lambda request: outside.append(request.url) if PREFIX not in request.url else None)
+        begin(page)
+        expect(page).to_have_url(re.compile(rf"{PREFIX}/\?participant=\w+"))
+        page.keyboard.press("6")
+        expect(page.locator("#study-panel")).to_contain_text("1 of 2 done")
+        link = page.url
+        again = open_page(link)  # in another browser
+        expect(again.locator("#study-panel")).to_contain_text("1 of 2 done")
+        page.goto(owner.link(address))
+        expect(page).to_have_url(f"{address}/owner")
+        page.locator("#show-results").click()
+        expect(page.locator("#study-results")).not_to_be_empty()
+        assert [url for url in outside if not url.startswith(("data:", "blob:"))] == []

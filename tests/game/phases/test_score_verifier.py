@@ -35,8 +35,8 @@ SELF_EVALUATION = {
 }
 
 
-def context_of(folder: RunFolder, round_index: int) -> PhaseContext:
-    recipe = load_recipe(folder.recipe)
+def context_of(folder: RunFolder, round_index: int, *changes: str) -> PhaseContext:
+    recipe = load_recipe(folder.recipe, changes)
     return PhaseContext(recipe, folder, PhaseKey("verifier", round_index), GameProblems.load(recipe), StopRequest())
 
 
@@ -95,6 +95,17 @@ def test_the_next_verifier_learns_from_both(score_run):
     assert all(row["score"] == known[row["problem"], row["proof"]] for row in asked)
     assert any((row["problem"], row["proof"]) not in truth for row in asked)
     assert any(row["analysis"] is not None for row in rows)
+
+
+def test_a_persons_labels_come_first(score_run, tmp_path):
+    base = load_pool([score_run.pool(-1) / "base.parquet"], parts=("verifier",)).to_pandas()
+    row = base[~base["is_truncated"]].iloc[0]
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"problem_id": row["problem_id"], "solution": row["solution"], "score": 0.5}))
+    context = context_of(score_run, 1, f"data.annotations={path}")
+    rows = [one for one in training_proofs(context).to_list() if one["analysis"] is None]
+    found = {one["score"] for one in rows if (one["problem"], one["proof"]) == (row["problem"], row["solution"])}
+    assert found == {0.5}
 
 
 def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
