@@ -32,8 +32,9 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.sampling import Sampler
 
@@ -55,7 +56,7 @@ def read_problems(number: int) -> list[tuple[str, str]]:
 
 def load(source: str, dtype: torch.dtype, seed: int) -> PeftModel:
     """Load a model with a new adapter of the recipes' shape, in float32 as in training."""
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True)
+    model = load_causal_lm(source, dtype=dtype)
     torch.manual_seed(seed)
     return get_peft_model(model, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"))
 

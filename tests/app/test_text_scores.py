@@ -1,5 +1,7 @@
 """Scores of texts that a visitor enters."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from pvg_hf.app import text_scores
@@ -13,8 +15,21 @@ def run(arithmetic_run) -> OpenRun:
 
 
 @pytest.fixture(scope="module")
-def desk(run) -> ScoreDesk:
-    return ScoreDesk(run)
+def open_desk():
+    """Opens desks that end with the file: a verifier that is still being loaded would meet the loads of other tests."""
+    with ExitStack() as desks:
+
+        def start(run: OpenRun) -> ScoreDesk:
+            desk = ScoreDesk(run)
+            desks.callback(desk.close)
+            return desk
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def desk(run, open_desk) -> ScoreDesk:
+    return open_desk(run)
 
 
 @pytest.mark.parametrize("round_index", [0, 1])
@@ -40,9 +55,9 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     assert scored.is_accepted == (scored.score >= index.threshold(round_index))
 
 
-def test_a_generative_verifier_scores_as_it_did_in_the_game(score_run):
+def test_a_generative_verifier_scores_as_it_did_in_the_game(score_run, open_desk):
     run = OpenRun(score_run.root)
-    desk, index = ScoreDesk(run), run.index()
+    desk, index = open_desk(run), run.index()
     assert desk.rounds() == [0, 1]
     rows = [row for problem_id in index.problems(1) for row in index.solutions(1, problem_id)][:8]
     assert len({row["score"] for row in rows}) > 1
@@ -82,14 +97,14 @@ def test_a_round_without_a_verifier(desk):
         desk.score(7, "How many?", "has 3")
 
 
-def test_damaged_weights_are_named(run_copy):
+def test_damaged_weights_are_named(run_copy, open_desk):
     weights = run_copy / "verifier" / "round-000" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
-        ScoreDesk(OpenRun(run_copy)).score(0, "How many?", "has 3")
+        open_desk(OpenRun(run_copy)).score(0, "How many?", "has 3")
 
 
-def test_waiting_for_the_verifier_times_out(run, monkeypatch):
+def test_waiting_for_the_verifier_times_out(run, open_desk, monkeypatch):
     monkeypatch.setattr(text_scores, "TIMEOUT_SECONDS", 0.0)
     with pytest.raises(ValueError, match="not ready after 0 s"):
-        ScoreDesk(run).score(0, "How many?", "has 3")
+        open_desk(run).score(0, "How many?", "has 3")

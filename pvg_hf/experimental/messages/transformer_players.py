@@ -15,7 +15,7 @@ from pvg_hf.experimental.messages.player_base import (
     MessageVerifierModel,
 )
 from pvg_hf.experimental.messages.recipe import MessagePlayer
-from pvg_hf.models.sources import SAFELY, check_weight_files, local_folder
+from pvg_hf.models.sources import LOADING, SAFELY, check_weight_files, local_folder
 from pvg_hf.trainers.common.options import check_options
 
 DEFAULT_ENCODER = "distilbert-base-uncased"
@@ -97,7 +97,8 @@ class _OnEncoder(PreTrainedModel):
         folder = local_folder(source)
         check_weight_files(folder)
         # In float32, as the head and the optimiser need it, whatever the weights are stored in.
-        encoder = AutoModel.from_pretrained(folder, dtype=torch.float32, **SAFELY)
+        with LOADING:
+            encoder = AutoModel.from_pretrained(folder, dtype=torch.float32, **SAFELY)
         player = cls(cls.config_class(encoder=encoder.config.to_dict(), **options))
         player.encoder.load_state_dict(encoder.state_dict())
         return player
