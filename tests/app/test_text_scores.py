@@ -16,7 +16,7 @@ def run(arithmetic_run) -> OpenRun:
 
 @pytest.fixture(scope="module")
 def open_desk():
-    """Opens desks that end with the file: a verifier that is still being loaded would meet the loads of other tests."""
+    """Opens desks that end with the file: a verifier that is being loaded would meet the loads of other tests."""
     with ExitStack() as desks:
 
         def start(run: OpenRun) -> ScoreDesk:
