@@ -286,9 +286,14 @@ class SolutionIndex:
     @property
     def columns(self) -> list[str]:
         """Keys of `SORTED` that some solution has a value in."""
+        return [name for name in SORTED if name in self._own_columns or (name == "label" and self._annotations)]
+
+    @cached_property
+    def _own_columns(self) -> set[str]:
+        names = [name for name in SORTED if name != "label"]
         # `count` leaves out null.
-        counts = self._ask(f"SELECT {', '.join(f'count({column})' for column in SORTED.values())} FROM listed")[0]
-        return [name for name, number in zip(SORTED, counts) if number]
+        counts = self._ask(f"SELECT {', '.join(f'count({SORTED[name]})' for name in names)} FROM listed")[0]
+        return {name for name, number in zip(names, counts) if number}
 
     def annotate(self, annotations: Mapping[str, Annotation]) -> None:
         """Replace the labels and notes of all solutions; `annotations` are by key."""
