@@ -71,9 +71,14 @@ def test_the_rounds_are_chosen_in_the_address(app, open_page):
     expect(page.locator("#view table").first).to_contain_text("helpful accuracy")
     page.get_by_label("Round of small").select_option("0")
     expect(page).to_have_url(re.compile("ours=0&run=small&theirs=0"))
-    expect(page.locator("#view thead").first).to_contain_text("small, round 0")
+    expect(page.locator("#view")).to_contain_text("Both sides are the same round")
+    page.get_by_label("Its round").select_option("1")
+    expect(page.locator("#view thead").first).to_contain_text(re.compile("small, round 0.*small, round 1", re.DOTALL))
+    page.go_back()
+    expect(page.get_by_label("Its round")).to_have_value("0")
     page.go_back()
     expect(page.get_by_label("Round of small")).to_have_value("1")
+    expect(page.locator("#view thead").first).to_contain_text(re.compile("small, round 1.*small, round 0", re.DOTALL))
 
 
 def test_a_round_is_not_compared_with_itself(arithmetic_run):
