@@ -36,7 +36,7 @@ class Query:
     difficulty: str | None = None  # as the task names it
     problem_id: str | None = None
     label: str | None = None  # by a person: a key of `LABELLED`
-    search: str = ""  # text contained in the problem, its id or the solution; case is ignored
+    search: str = ""  # text contained in the problem, its id, the solution or a note; case is ignored
     sort: str = "score"  # a key of `SORTED`
     is_descending: bool = True
 
@@ -60,10 +60,11 @@ SORTED = {
 
 
 LABELLED = {
-    "any": "person_score IS NOT NULL OR note IS NOT NULL",
+    "given": "person_score IS NOT NULL OR note IS NOT NULL",
     "correct": "person_score = 1",
     "partly": "person_score = 0.5",
     "incorrect": "person_score = 0",
+    "none": "person_score IS NULL AND note IS NULL",
 }
 """Conditions on the labels and notes that people gave."""
 
@@ -200,6 +201,8 @@ _CONDITIONS = {
     "problem_id": "problem_id = $problem_id",
 }
 
+_SEARCHED = ("problem", "lower(problem_id)", "coalesce(lower(note), '')")
+
 _READ_ROWS = """
 SELECT * FROM read_parquet($path, file_row_number = true)
 WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)
@@ -296,14 +299,19 @@ class SolutionIndex:
         return {name for name, number in zip(names, counts) if number}
 
     def annotate(self, annotations: Mapping[str, Annotation]) -> None:
-        """Replace the labels and notes of all solutions; `annotations` are by key."""
+        """
+        Replace the labels and notes of all solutions; `annotations` are by key. Those of other texts are left out.
+        """
         with self._annotating:
             if annotations is self._annotations:
                 return
+            places = {key: one.place for key in annotations if (one := self.find_key(key)) is not None}
+            # A round that was played again has other solutions under the same keys.
+            texts = dict(zip(places, (row["solution"] for row in self.read(list(places.values())))))
             rows = [
-                (*place, one.score, one.note or None)
-                for key, one in annotations.items()
-                if (place := self._place_of(key)) is not None
+                (*place, annotations[key].score, annotations[key].note or None)
+                for key, place in places.items()
+                if annotations[key].solution == texts[key]
             ]
             cursor = self._connection.cursor()
             cursor.begin()  # for other threads, all change at once
@@ -450,7 +458,7 @@ class SolutionIndex:
         cursor, search = self._connection.cursor(), query.search.lower()
         if search:
             cursor.register("found", self._search(search))
-            words = "contains(problem, $search) OR contains(lower(problem_id), $search)"
+            words = " OR ".join(f"contains({column}, $search)" for column in _SEARCHED)
             conditions.append(f"({words} OR (file_index, row_index) IN (SELECT (file_index, row_index) FROM found))")
             asked["search"] = search
         where = " AND ".join(conditions) or "true"

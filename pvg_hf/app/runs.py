@@ -2,11 +2,11 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
@@ -71,28 +71,39 @@ class OpenRun:
     @property
     def takes_annotations(self) -> bool:
         """Whether visitors may label solutions: only if nobody but the machine's own users reaches the app."""
-        return "SPACE_ID" not in os.environ and os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1") in LOOPBACK
+        is_shared = any(os.environ.get(name) for name in ("SPACE_ID", "GRADIO_ROOT_PATH", "GRADIO_SHARE"))
+        return not is_shared and os.environ.get("GRADIO_SERVER_NAME", LOOPBACK[0]) in LOOPBACK
 
-    def annotate(self, key: str, score: float | None, note: str) -> None:
+    def annotate(self, key: str, **changes: Any) -> str:
         """
-        Keep a person's label and note with the run.
+        Keep a person's label or note with the run: `score` (0, 0.5, 1 or `None`) or `note`, or both.
 
+        Returns: what was done, with what a game will make of it; empty if nothing changed.
         Raises `ValueError` if there is no such solution, or the run's folder cannot be written.
         """
         index = self.index()
         found = index.find_key(key)
         if found is None or not self.takes_annotations:
             raise ValueError("This solution cannot be labelled here.")
+        before = {"score": found.person_score, "note": found.note or ""}
+        after = {**before, **changes, "note": changes.get("note", before["note"]).strip()}
+        if after == before:
+            return ""
         [row] = index.read([found.place])
         texts = {name: row[name] for name in ("problem_id", "problem", "solution", "role", "round_index")}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
             with self._annotating:
-                append_annotation(
-                    self.folder.root, Annotation(key=key, score=score, note=note.strip(), time=now, **texts)
-                )
+                append_annotation(self.folder.root, Annotation(key=key, time=now, **texts, **after))
         except OSError as err:
             raise ValueError(f"The label could not be written to {self.folder.root}: {err.strerror}.") from err
+        place = self.folder.root / ANNOTATIONS
+        if "score" not in changes:
+            return f"The note is kept in {place}."
+        if after["score"] is None:
+            return f"The label is taken back in {place}."
+        learned = "" if row["part"] == "verifier" else f" Games do not learn from it: it is a {_part(row)} problem."
+        return f"The label is kept in {place}.{learned}"
 
     def evaluations(self) -> Evaluations:
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
@@ -101,6 +112,10 @@ class OpenRun:
         """Figures of the run; a `ValueError` if a file is damaged."""
         patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
         return self._data.get(_stamp(self.folder.root, *patterns))
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    return "test" if row["part"] == "test" else "held-out"
 
 
 def open_run(source: str | Path) -> OpenRun:

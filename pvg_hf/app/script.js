@@ -7,7 +7,11 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.target.closest("input:not([type=checkbox]), textarea, select, [role=listbox], [contenteditable=true]")) return;
+    if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [role=listbox], [contenteditable=true]")) return;
+    if (event.key === "l" && document.querySelector("#labelling:not(.not-shown)")) {
+      event.preventDefault();
+      return document.querySelector("#label input:checked").focus();
+    }
     if (moveInTable(event)) return event.preventDefault();
     if (event.target.closest("[role=region]")) return;
     const selector = KEYS[event.key] || (/^[1-6]$/.test(event.key) && `#judge-${event.key}`);

@@ -22,7 +22,7 @@ from pvg_hf.app.showing import ShownPair, show_every_round, show_pair, with_step
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.app.views import ShownView, build_view, frame_view
 from pvg_hf.core.commands import play_command
-from pvg_hf.core.disk_names import ANNOTATIONS, BASE_ROUND
+from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.score_calibration import COMPLETENESS
@@ -33,6 +33,13 @@ LEGEND = (
     "same solutions."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed", "label": "your label"}
+LABEL_FILTERS = {
+    "given": "labelled or noted",
+    "correct": "correct",
+    "partly": "partly correct",
+    "incorrect": "incorrect",
+    "none": "none",
+}
 SCORES: dict[str, float | None] = {"not labelled": None, "correct": 1.0, "partly correct": 0.5, "incorrect": 0.0}
 """Scores of a person's labels, by the names of the labels."""
 
@@ -63,49 +70,82 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder:
 
 
 def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr.Textbox, content: gr.HTML) -> None:
-    """Build the form below a pair in which a person labels one of the two solutions, and adds a note."""
+    """
+    Build the form below a pair in which a person labels either solution, and adds a note.
+
+    Its values are those of the solution whose key it holds, whatever the address says in the meantime, and each is
+    kept as soon as it is entered.
+    """
     with gr.Column(elem_id="labelling", elem_classes=[INVISIBLE]) as form, gr.Row():
-        role = gr.Radio([role.value for role in GAME_ROLES], label="Your label of the solution", elem_id="label-of")
+        chosen = gr.Radio([], label="Your label of the solution", elem_id="label-of")
         label = gr.Radio(list(SCORES), label="It is", elem_id="label")
-        note = gr.Textbox(label="Note", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
-        save = gr.Button("Save", elem_id="save-label", scale=0, min_width=120)
+        note = gr.Textbox(label="Note, kept by Enter", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
     state = gr.HTML(elem_id="label-state", elem_classes="state")
 
-    def find(link: str, role: str | None) -> ListedSolution | None:
-        """The solution that the form is about: of the pair at an address, that of a role, or the one it opens."""
+    def fill(link: str, previous: str | None):
         index = run.index()
-        view = read_link(parse_link(link), index)
-        opened, view = _find_opened(index, view, index.count(view.query))
-        if opened is None or role is None or opened.role == role:
-            return opened
-        other = show_pair(index, opened, view.other).solutions.get(Role(role))
-        return None if other is None else other.listed
+        choices, key = _labelled_solutions(index, read_link(parse_link(link), index), previous)
+        if not choices:
+            return gr.Column(elem_classes=[INVISIBLE]), gr.Radio(choices=[], value=None), *_written(None), ""
+        return gr.Column(elem_classes=[]), gr.Radio(choices=choices, value=key), *_written(index.find_key(key)), ""
 
-    def fill(link: str, role: str | None = None):
-        listed = find(link, role)
-        if listed is None:
-            hidden = gr.Column(elem_classes=[INVISIBLE])
-            return (gr.skip() if role else hidden), gr.skip(), next(iter(SCORES)), "", ""
-        label = next(name for name, score in SCORES.items() if score == listed.person_score)
-        return gr.Column(elem_classes=[]), listed.role.value, label, listed.note or "", ""
+    def choose(key: str):
+        return *_written(run.index().find_key(key)), ""
 
-    def write(link: str, role: str, label: str, note: str):
-        listed = find(link, role)
+    def keep(link: str, key: str, **changes: Any):
         try:
-            if listed is None:
-                raise ValueError(f"The {role} prover wrote nothing to this problem.")
-            run.annotate(listed.key, SCORES[label], note)
+            said = run.annotate(key, **changes)
         except ValueError as err:
             return gr.skip(), notice(str(err), kind="problem")
-        shown = show_solutions(run, desk, parse_link(link))
-        return frame_view(shown, link), notice(f"Kept in {run.folder.root / ANNOTATIONS}.")
+        return (
+            (frame_view(show_solutions(run, desk, parse_link(link)), link), notice(said)) if said else (gr.skip(), "")
+        )
 
-    fields = [form, role, label, note, state]
     here = "(first, ...others) => [location.search, ...others]"  # the address of the pair, also after Back
-    demo.load(fill, address, fields, js=here, **FAST)
-    address.change(fill, address, fields, js=here, trigger_mode="always_last", **FAST)
-    role.input(fill, [address, role], fields, js=here, **FAST)
-    save.click(write, [address, role, label, note], [content, state], js=here, **SLOW)
+    filled = [form, chosen, label, note, state]
+    demo.load(fill, [address, chosen], filled, js=here, **FAST)
+    address.change(fill, [address, chosen], filled, js=here, trigger_mode="always_last", **FAST)
+    chosen.input(choose, chosen, [label, note, state], **FAST)
+    kept = [content, state]
+    label.input(
+        lambda link, key, name: keep(link, key, score=SCORES[name]), [address, chosen, label], kept, js=here, **FAST
+    )
+    # A note that is left is kept, too: by a click on Next, say.
+    gr.on(
+        [note.submit, note.blur],
+        lambda link, key, text: keep(link, key, note=text),
+        [address, chosen, note],
+        kept,
+        js=here,
+        trigger_mode="multiple",
+        **FAST,
+    )
+
+
+def _labelled_solutions(index: SolutionIndex, view: View, previous: str | None) -> tuple[list[tuple[str, str]], str]:
+    """
+    Return the solutions of the pair that a view opens, as choices with their keys, and the one to label.
+
+    That is the one that the view opens, or the other one if the form was about its role for the same problem.
+    """
+    opened, view = _find_opened(index, view, index.count(view.query))
+    if opened is None:
+        return [], ""
+    pair = show_pair(index, opened, view.other)
+    choices = [
+        (f"{role.value} {pair.choices[role].index(shown.listed) + 1}", shown.listed.key)
+        for role, shown in pair.solutions.items()
+    ]
+    before = index.find_key(previous or "")
+    if before is None or (before.round_index, before.problem_id) != (opened.round_index, opened.problem_id):
+        return choices, opened.key
+    return choices, pair.solutions[before.role].listed.key if before.role in pair.solutions else opened.key
+
+
+def _written(listed: ListedSolution | None) -> tuple[str, str]:
+    """Values of the form: the name of a solution's label, and its note."""
+    score, note = (None, "") if listed is None else (listed.person_score, listed.note or "")
+    return next(name for name, one in SCORES.items() if one == score), note
 
 
 def show_solutions(run: OpenRun, desk: ScoreDesk, values: Mapping[str, str]) -> ShownView:
@@ -121,7 +161,7 @@ def show_solutions(run: OpenRun, desk: ScoreDesk, values: Mapping[str, str]) -> 
     if opened is None:
         return ShownView(_filters(index, view), damage + _table(index, view, count), write_link(view))
     try:
-        return ShownView("", damage + _pair(index, desk, view, opened, count), write_link(view))
+        return ShownView("", damage + _pair(run, desk, view, opened, count), write_link(view))
     except DamagedFileError as err:
         return ShownView("", problems([str(err)]), write_link(view))
 
@@ -161,7 +201,7 @@ def _filters(index: SolutionIndex, view: View) -> str:
         _Choice("fooled", "Fools verifier", [(k, str(k)) for k in index.verifiers], query.fooled),
         _Choice("flaw", "First flaw", [(kind, kind.replace("_", " ")) for kind in index.flaws], query.flaw),
         _Choice("difficulty", "Difficulty", [(name, name) for name in index.difficulties], query.difficulty),
-        _Choice("label", "Your label", [(name, name) for name in labels], query.label),
+        _Choice("label", "Your label", [(name, LABEL_FILTERS[name]) for name in labels], query.label),
     ]
     return render(
         "filters",
@@ -297,7 +337,8 @@ def _number(value: float | None, form: str) -> str:
 # The pair
 
 
-def _pair(index: SolutionIndex, desk: ScoreDesk, view: View, opened: ListedSolution, count: int) -> str:
+def _pair(run: OpenRun, desk: ScoreDesk, view: View, opened: ListedSolution, count: int) -> str:
+    index = run.index()
     pair, problem = show_pair(index, opened, view.other), ""
     verifiers = desk.rounds()
     if view.steps is not None and view.steps in verifiers:
@@ -339,6 +380,7 @@ def _pair(index: SolutionIndex, desk: ScoreDesk, view: View, opened: ListedSolut
         rounds=rounds,
         round_words=round_words,
         label_words=label_words,
+        labels=run.takes_annotations,
         roles=GAME_ROLES,
         links=links,
         histogram=Markup(render("histogram", histogram=histogram)),

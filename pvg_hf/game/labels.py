@@ -202,6 +202,7 @@ class LabelSource:
         source = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
         if annotations is not None:
             source._annotated = read_scores(annotations)
+            source.counts["feedback.annotated.count"] = 0
         source.begin()
         try:
             yield source

@@ -29,7 +29,7 @@ def test_selected_rows_are_exported_as_they_are(index, tmp_path):
 def test_labels_and_notes_of_people_are_exported(run_copy, tmp_path):
     run = OpenRun(run_copy)
     first, second = run.index().find(Query(1, is_test=True), 0, 2)
-    run.annotate(first.key, 0.5, " half of it ")
+    run.annotate(first.key, score=0.5, note=" half of it ")
     rows = exported(run.index(), View(Query(1), selected=(first.key, second.key)), "JSONL", tmp_path)
     assert [(row["person_score"], row["note"]) for row in rows] == [(0.5, "half of it"), (None, None)]
 

@@ -1,5 +1,6 @@
 """Opening a run, and the error if there is none."""
 
+import json
 import os
 import shutil
 
@@ -69,26 +70,58 @@ def test_a_label_is_kept_with_the_run_and_found_by_it(run_copy):
     run = OpenRun(run_copy)
     first, second, third = run.index().find(Query(1, is_test=True), 0, 3)
     assert "label" not in run.index().columns
-    run.annotate(first.key, 1.0, "")
-    run.annotate(second.key, None, "look again")
+    assert run.annotate(first.key, score=1.0).endswith("Games do not learn from it: it is a test problem.")
+    assert run.annotate(second.key, note="Look again").startswith("The note is kept")
+    assert run.annotate(second.key, note=" Look again ") == ""  # nothing changed
     again = OpenRun(run_copy).index()  # it is on the disk
     for index in (run.index(), again):
         assert index.find_key(first.key).person_score == 1.0
-        assert [index.count(Query(label=name)) for name in LABELLED] == [2, 1, 0, 0]
+        counts = {name: index.count(Query(label=name)) for name in LABELLED}
+        assert counts == {"given": 2, "correct": 1, "partly": 0, "incorrect": 0, "none": index.num_solutions - 2}
         assert [one.key for one in index.find(Query(1, is_test=True, sort="label"), 0, 2)] == [first.key, second.key]
+        assert [one.key for one in index.find(Query(search="look AGAIN"))] == [second.key]
         assert index.find_key(third.key).note is None
         assert "label" in index.columns
-    run.annotate(first.key, None, "")
-    assert run.index().count(Query(label="any")) == 1
+    assert "taken back" in run.annotate(first.key, score=None)
+    assert run.index().count(Query(label="given")) == 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("SPACE_ID", "org/app"), ("GRADIO_SERVER_NAME", "0.0.0.0")])
+def test_a_label_and_a_note_do_not_undo_each_other(run_copy):
+    """As two visitors give them, who have not seen the other's."""
+    run = OpenRun(run_copy)
+    (first,) = run.index().find(Query(1), 0, 1)
+    run.annotate(first.key, score=0.5)
+    run.annotate(first.key, note="half of it")
+    found = OpenRun(run_copy).index().find_key(first.key)
+    assert (found.person_score, found.note) == (0.5, "half of it")
+
+
+def test_a_label_of_another_text_is_left_out(run_copy):
+    """As after a round that was played again."""
+    run = OpenRun(run_copy)
+    (first,) = run.index().find(Query(1), 0, 1)
+    run.annotate(first.key, score=1.0)
+    path = run_copy / ANNOTATIONS
+    line = json.loads(path.read_text())
+    path.write_text(json.dumps({**line, "solution": "another text"}) + "\n")
+    assert OpenRun(run_copy).index().count(Query(label="given")) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPACE_ID", "org/app"),
+        ("GRADIO_SERVER_NAME", "0.0.0.0"),
+        ("GRADIO_ROOT_PATH", "/lab/pvg"),
+        ("GRADIO_SHARE", "true"),
+    ],
+)
 def test_strangers_cannot_label(run_copy, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     run = OpenRun(run_copy)
     (first,) = run.index().find(Query(1), 0, 1)
     with pytest.raises(ValueError, match="cannot be labelled"):
-        run.annotate(first.key, 1.0, "")
+        run.annotate(first.key, score=1.0)
     assert not (run_copy / ANNOTATIONS).exists()
 
 
@@ -97,6 +130,6 @@ def test_a_label_that_cannot_be_written_is_one_message(run_copy):
     (first,) = run.index().find(Query(1), 0, 1)
     (run_copy / ANNOTATIONS).symlink_to(run_copy / "no-such-folder" / "file")
     with pytest.raises(ValueError, match="could not be written to"):
-        run.annotate(first.key, 1.0, "")
+        run.annotate(first.key, score=1.0)
     with pytest.raises(ValueError, match="cannot be labelled"):
-        run.annotate("9ts1", 1.0, "")
+        run.annotate("9ts1", score=1.0)

@@ -157,19 +157,47 @@ def test_a_solution_is_labelled_below_its_pair(serve, open_page, run_copy, index
     expect(form).to_be_visible()
     expect(form.get_by_label("sneaky")).to_be_checked()  # the row that was opened
     form.get_by_label("partly correct").check()
+    expect(page.locator("#card-sneaky")).to_contain_text("Labelled partly correct by a person")
     form.get_by_label("Note").fill("a <b>sum</b>")
-    form.get_by_role("button", name="Save").click()
+    form.get_by_label("Note").press("Enter")
     expect(page.locator("#card-sneaky")).to_contain_text("Labelled partly correct by a person: a <b>sum</b>")
     form.get_by_label("helpful").check()
     expect(form.get_by_label("not labelled")).to_be_checked()
     expect(form.get_by_label("Note")).to_have_value("")
+    page.locator(
+        "#card-helpful .figures a:not([aria-current])"
+    ).first.click()  # another helpful solution to the same problem
+    expect(form.get_by_label(re.compile("helpful [2-9]"))).to_be_checked()
     form.get_by_label("sneaky").check()
     expect(form.get_by_label("Note")).to_have_value("a <b>sum</b>")
-    page.go_back()
+    page.keyboard.press("Escape")
     expect(form).to_be_hidden()
     opened = index.find(MISTAKES, 0, 1)[0]
-    assert {key: one.score for key, one in read_annotations(run_copy).items()} == {opened.key: 0.5}
+    assert {key: (one.score, one.note) for key, one in read_annotations(run_copy).items()} == {
+        opened.key: (0.5, "a <b>sum</b>")
+    }
     page.reload()
-    page.get_by_label("Your label").select_option("partly")
+    page.get_by_label("Your label").select_option("partly correct")
     expect(page.locator(ROWS)).to_have_count(1)
     expect(page.locator(ROWS).first).to_contain_text("partly correct")
+
+
+def test_a_note_that_is_left_by_a_click_on_next_belongs_to_the_solution_that_was_shown(
+    serve, open_page, run_copy, index
+):
+    url, _ = serve(run_copy)
+    page = open_page(f"{url}/?round=1&part=test&role=sneaky&correct=no&sort=-score&at=0")
+    expect(page.locator("#labelling")).to_be_visible()
+    page.keyboard.press("l")
+    expect(page.locator("#label").get_by_label("not labelled")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(page.locator("#card-sneaky")).to_contain_text("Labelled correct by a person")
+    page.locator("#note").get_by_role("textbox").fill("about the first")
+    page.locator("#next").click()
+    expect(page.locator("#note").get_by_role("textbox")).to_have_value("")
+    expect(page.locator("#label").get_by_label("not labelled")).to_be_checked()
+    first = index.find(MISTAKES, 0, 1)[0]
+    assert {key: (one.score, one.note) for key, one in read_annotations(run_copy).items()} == {
+        first.key: (1.0, "about the first")
+    }

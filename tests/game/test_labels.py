@@ -290,7 +290,7 @@ def test_a_game_learns_from_labels_given_in_the_app(reference, play_phase, tmp_p
     listed = run.index().find(Query(0, is_test=False, correct=True))
     rows = run.index().read([one.place for one in listed])
     one, row = next(pair for pair in zip(listed, rows, strict=True) if pair[1]["part"] == "verifier")
-    run.annotate(one.key, 0.0, "guessed")
+    assert run.annotate(one.key, score=0.0, note="guessed").endswith("annotations.jsonl.")
     folder = play_phase("mint", 0, data={"annotations": str(run.folder.root)})
     rows = read_pool(folder, 0)
     same = (rows["problem_id"] == one.problem_id) & (rows["solution"] == row["solution"])
