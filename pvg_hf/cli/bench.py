@@ -86,7 +86,7 @@ def bench(words: Sequence[str]) -> int:
         rows = rows[rows["problem_id"].isin(rows["problem_id"].unique()[: options.num_problems])]
         figures = measure(rows.assign(score=scorer(rows["problem"].tolist(), rows["solution"].tolist())))
         if options.card:
-            return write_card(options.verifier, attacks, figures)
+            return write_card(options.verifier, attacks, figures, num_problems=options.num_problems)
         about = {
             "verifier": options.verifier,
             "scored_by": scored_by,

@@ -55,13 +55,14 @@ def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
 
 def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
     """
-    Return the overrides, with that of `output_dir` if `source` is a run: a moved run is where it is, and not where it
-    was.
+    Return the overrides, with those of `output_dir` and `name` if `source` is a run: a moved or renamed run is where
+    it is, and not where it was.
     """
     is_run = recipe.name in RECIPE_FILES and not Path(source).is_file()
     if not is_run or any(text.startswith("output_dir=") for text in overrides):
         return list(overrides)
-    return [f"output_dir={json.dumps(str(recipe.parent.parent), ensure_ascii=False)}", *overrides]
+    place = {"output_dir": str(recipe.parent.parent), "name": recipe.resolve().parent.name}
+    return [*(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in place.items()), *overrides]
 
 
 def find_run(source: str) -> str:

@@ -1,13 +1,19 @@
 """The top of the report: one sentence and three figures that say whether the game worked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.verifier_verdict import TAGS, Statement, find_falls, verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
-from pvg_hf.report.statements import helpful_statements, implicit_statements, whole_percent
+from pvg_hf.report.statements import (
+    author_statements,
+    choice_mark,
+    helpful_statements,
+    implicit_statements,
+    whole_percent,
+)
 from pvg_hf.run.read import RoundData
 
 HOLDS = 0.5  # a verifier holds if it clearly rejects more than half of the mistakes of the prover trained against it
@@ -17,19 +23,26 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
     """
     Sum up a game in one sentence: the last verifier, against its own prover first, and the helpful prover.
 
-    It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear, and the last verifier
-    accepts clearly less than half of its own prover's mistakes; else partly. `rounds` are evaluated ones, in order.
+    It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear, the last verifier
+    beats chance on held-out pairs, and it accepts clearly less than half of its own prover's mistakes. Where these
+    hold but the last one, or another finding is bad, it is partly so. `rounds` are evaluated ones, in order.
     """
     if not rounds:
         return Statement("plain", "No verdict yet", "no round has been evaluated.")
     last, falls = rounds[-1], find_falls(rounds)
     of_verifiers = verifier_statements(rounds)
     marks = {one.mark for one in (*of_verifiers, helpful_statements(last)[0])}
+    heldout = last.figure("verifier_pair_accuracy")
+    is_chance = heldout.low is not None and heldout.low <= 0.5
+    marks |= {"bad"} if is_chance else set()
     mark = next((mark for mark in ("bad", "open") if mark in marks), "good")
     subject, own = TAGS[mark], last.figure(OWN_ACCEPTED)
-    if mark == "good" and (own.high is None or own.high >= HOLDS):
+    reservations = list(_reservations(last)) if mark == "good" else []
+    if mark == "good" and (reservations or own.high is None or own.high >= HOLDS):
         mark, subject = "open", "partly as hoped"
     found = [f"verifier {last.round_index} {_own_prover_words(last)}"]
+    if is_chance:
+        found.append(f"it orders {whole_percent(heldout)} of the held-out pairs rightly, not clearly more than chance")
     if falls:
         found.append(f"it got worse ({'; '.join(map(heading_of, falls))})")
     if any(one.mark == "bad" for one in of_verifiers[1 + bool(falls) :]):  # comparisons with earlier verifiers
@@ -40,7 +53,17 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
             f"{whole_percent(right)} of the helpful prover's solutions are correct, {whole_percent(base)} before the"
             " game"
         )
-    return Statement(mark, subject.capitalize(), f"{'; '.join(found)}.")
+    return Statement(mark, subject.capitalize(), f"{'; '.join([*found, *reservations])}.")
+
+
+def _reservations(last: RoundData) -> Iterator[str]:
+    """Bad findings beside the verifier's resistance and the helpful prover's accuracy."""
+    if choice_mark(last) == "bad":
+        yield "of several solutions the verifier chooses clearly worse than a vote, or than the first one"
+    if any(one.mark == "bad" for one in implicit_statements(last)):
+        yield "helpful solutions leave clearly more reasoning to the reader"
+    if any(one.mark == "bad" for one in author_statements(last)):
+        yield "style alone tells the sides of its training pairs apart"
 
 
 def _own_prover_words(last: RoundData) -> str:

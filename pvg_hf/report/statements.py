@@ -115,7 +115,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         *_answer_statements(run),
         _pair_statement(run),
         *_role_statements(last),
-        *_author_statements(last),
+        *author_statements(last),
         alert_statement(run),
     ]
 
@@ -215,24 +215,39 @@ def _answer_statements(run: RunData) -> list[Statement]:
     gain = last.figure("answers/gain")
     if gain.value is None:
         return []
-    mark, words = read_change(
-        gain, rise=("good", "more often right"), fall=("bad", "less often right"), other="the first solution"
-    )
+    _, words = _choice_against_first(last)
     choice, vote = last.figure("answers/best"), last.figure("answers/majority")
-    beaten, _ = compare_figures(vote, choice, rise=("good", ""), fall=("bad", ""))
-    mark = "bad" if beaten == "bad" else mark
     number = run.recipe.for_round(last.round_index).mint.test_solutions_per_problem
     return [
         Statement(
-            mark,
+            choice_mark(last),
             f"The verifier's choice of {number} solutions",
             f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most"
             " frequent answer, without a verifier, on"
-            f" {percent(vote)}{', clearly more often' if beaten == 'bad' else ''}. Choice less first {points(gain)}:"
-            f" {words}.",
+            f" {percent(vote)}{', clearly more often' if _is_beaten_by_vote(last) else ''}. Choice less first"
+            f" {points(gain)}: {words}.",
             {"answers": "answers"},
         )
     ]
+
+
+def choice_mark(last: RoundData) -> str:
+    """Mark of the verifier's choice among solutions: bad if the first one, or a vote, is clearly more often right."""
+    return "bad" if _is_beaten_by_vote(last) else _choice_against_first(last)[0]
+
+
+def _choice_against_first(last: RoundData) -> tuple[str, str]:
+    return read_change(
+        last.figure("answers/gain"),
+        rise=("good", "more often right"),
+        fall=("bad", "less often right"),
+        other="the first solution",
+    )
+
+
+def _is_beaten_by_vote(last: RoundData) -> bool:
+    vote, choice = last.figure("answers/majority"), last.figure("answers/best")
+    return compare_figures(vote, choice, rise=("good", ""), fall=("bad", ""))[0] == "bad"
 
 
 def _pair_statement(run: RunData) -> Statement:
@@ -276,7 +291,7 @@ def _role_statement(helpful: Figure, sneaky: Figure, spared: Figure, good: str, 
     )
 
 
-def _author_statements(last: RoundData) -> list[Statement]:
+def author_statements(last: RoundData) -> list[Statement]:
     figure = last.figure("author_separability")
     if figure.low is None:
         return []

@@ -3,6 +3,7 @@ Resumes a run: whether a recipe, its problems and processes may continue it, and
 """
 
 import logging
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,12 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
     """
     changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
+    root = RunFolder.of(recipe).root
+    if stored.name != recipe.name and RunFolder(root).recipe.is_file():
+        raise ValueError(
+            f"The folder {root} holds the run `{stored.name}`, and was renamed. To play it on, name it as it was:"
+            f" `{shlex.join(['mv', str(root), str(root.with_name(stored.name))])}`."
+        )
     lines = [
         f"- `{key}`: {before!r} before, {now!r} now"
         for key, (before, now) in changes.items()

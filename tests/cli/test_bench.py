@@ -45,7 +45,11 @@ def test_the_last_line_is_the_figure_and_a_card_has_it(capsys):
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert main(["bench", "length", *FEW, "--card"]) == 0
     card = yaml.safe_load(capsys.readouterr().out.strip().strip("-"))
-    metrics = {one["type"]: one["value"] for one in card["model-index"][0]["results"][0]["metrics"]}
+    (result,) = card["model-index"][0]["results"]
+    assert "first" in result["dataset"]["name"]
+    metrics = {one["type"]: one["value"] for one in result["metrics"]}
+    interval = next(one["args"] for one in result["metrics"] if one["type"] == "mistakes_accepted")
+    assert interval["low"] < metrics["mistakes_accepted"] < interval["high"]
     assert last.startswith(f"mistakes accepted, mean over 7 kinds: {metrics['mistakes_accepted']:.2f} [")
 
 

@@ -45,6 +45,17 @@ def test_a_run_is_found_by_its_name_and_where_it_is(tmp_path, monkeypatch, capsy
         find_recipe("mien")
 
 
+def test_a_renamed_run_has_a_status_and_says_how_it_is_played_on(tmp_path, capsys):
+    folder = RunFolder(tmp_path / "renamed")
+    folder.root.mkdir()
+    folder.recipe.write_text(yaml.safe_dump(load_recipe({"name": "mine", "output_dir": "elsewhere"}).to_dict()))
+    assert main(["status", str(folder.root)]) == 0
+    assert f"mv {folder.root} {tmp_path / 'mine'}" in capsys.readouterr().out
+    assert main(["play", str(folder.root)]) == 2
+    assert f"mv {folder.root} {tmp_path / 'mine'}" in capsys.readouterr().err
+    assert not Path("elsewhere").exists()
+
+
 def test_an_unknown_recipe_is_answered_with_a_suggestion():
     with pytest.raises(ValueError, match="Did you mean `quickstart`"):
         find_recipe("quikstart")

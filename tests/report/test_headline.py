@@ -53,6 +53,37 @@ RUNS = {
             f" 88 % of that prover's mistakes (by chance 95 %); {HELPFUL}"
         ),
     ),
+    "at chance on held-out pairs": (
+        [FIRST, a_round(1, pairs=0.8, accepts=0.3, heldout=0.5, of_earlier=[0.2])],
+        "bad",
+        (
+            "Not as hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts 30 %"
+            " of that prover's mistakes (by chance 95 %); it orders 50 % of the held-out pairs rightly, not clearly"
+            f" more than chance; it got worse (pair accuracy, held-out); {HELPFUL}"
+        ),
+    ),
+    "resists, and chooses worse than a vote": (
+        [
+            FIRST,
+            a_round(
+                1,
+                pairs=0.8,
+                accepts=0.3,
+                of_earlier=[0.2],
+                **{
+                    "answers/gain": Figure(0.02, -0.02, 0.06, 150),
+                    "answers/best": share(0.8, 150),
+                    "answers/majority": share(0.97, 150),
+                },
+            ),
+        ],
+        "open",
+        (
+            "Partly as hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts"
+            f" 30 % of that prover's mistakes (by chance 95 %); {HELPFUL[:-1]}; of several solutions the"
+            " verifier chooses clearly worse than a vote, or than the first one."
+        ),
+    ),
     "worse": (
         [a_round(0, pairs=0.7, accepts=0.5), a_round(1, pairs=0.42, accepts=0.97, of_earlier=[0.9])],
         "bad",
