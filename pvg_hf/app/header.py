@@ -44,6 +44,7 @@ def show_header(run: OpenRun) -> str:
     verifier = f"verifier {recipe.verifier.kind.replace('_', '-')} ({_model(recipe.verifier)})"
     facts = [f"task {recipe.task.name}", describe_rewards(recipe), count_noun(recipe.num_rounds, "round")]
     facts += [f"prover {_model(recipe.prover)}", verifier, f"seed {recipe.seed}"]
+    facts = [f"recipe {recipe.name}", *facts] if recipe.name != run.name else facts
     facts += [f"commit {commit[:10]}"] if commit else []
     holder = find_holder(run.folder.root)
     state = describe_progress(data) + (f" Process {holder} plays it." if holder else "")

@@ -60,8 +60,12 @@ def _by_round(*names: str) -> Callable[[RunData], Iterator[Row]]:
     return rows
 
 
+# A legend cuts names that are longer than about 28 letters.
+_SHORT = {OWN_ACCEPTED: "own mistakes accepted"}
+
+
 def _words(name: str) -> str:
-    return heading_of(name.format(round="round-000") if "{" in name else name)
+    return _SHORT.get(name) or heading_of(name.format(round="round-000") if "{" in name else name)
 
 
 def _accuracy(run: RunData) -> Iterator[Row]:
@@ -86,7 +90,7 @@ def _of_steps(columns: Mapping[str, str]) -> Callable[[RunData], Iterator[Row]]:
 
 def _best_of_n(run: RunData) -> Iterator[Row]:
     for data in run.evaluated:
-        yield from (_figure_row(n, f"round {data.round_index}", data.figure(f"{PREFIX}{n}")) for n in sizes(data))
+        yield from (_figure_row(str(n), f"round {data.round_index}", data.figure(f"{PREFIX}{n}")) for n in sizes(data))
 
 
 def _scores(run: RunData) -> Iterator[Row]:
@@ -146,8 +150,8 @@ def _roc(run: RunData) -> Iterator[Row]:
 
 
 _SCORED_CELLS = {
-    "score/helpful_correct": "helpful correct",
-    "score/sneaky_incorrect": "sneaky incorrect",
+    "score/helpful_correct": "helpful",
+    "score/sneaky_incorrect": "sneaky",
 }
 
 ROUND_PLOTS = (
@@ -177,7 +181,7 @@ ROUND_PLOTS = (
     Plot(
         "training-scores",
         "Scores while the provers are trained",
-        "Mean score of a step's solutions, in the units of the round's verifier.",
+        "Mean score of a step's correct helpful and incorrect sneaky solutions, in the units of the round's verifier.",
         ("step", "score"),
         _of_steps(_SCORED_CELLS),
         is_share=False,
