@@ -85,8 +85,9 @@ class OpenRun:
         found = index.find_key(key)
         if found is None or not self.takes_annotations:
             raise ValueError("This solution cannot be labelled here.")
-        before = {"score": found.person_score, "note": found.note or ""}
-        after = {**before, **changes, "note": changes.get("note", before["note"]).strip()}
+        before: dict[str, Any] = {"score": found.person_score, "note": found.note or ""}
+        after = {**before, **changes}
+        after["note"] = after["note"].strip()
         if after == before:
             return ""
         [row] = index.read([found.place])
