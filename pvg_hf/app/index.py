@@ -90,8 +90,8 @@ class ListedSolution:
     share_passed: float | None  # of a program's hidden tests
     num_tokens: int | None
     difficulty: str | None
-    person_score: float | None  # a person's label: 0 incorrect, 0.5 partly correct, 1 correct
-    note: str | None
+    person_score: float | None = None  # a person's label: 0 incorrect, 0.5 partly correct, 1 correct
+    note: str | None = None
 
     @property
     def has_failed(self) -> bool:

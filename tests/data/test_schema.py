@@ -49,6 +49,7 @@ def test_outcome_codes_are_stable():
         "VERIFIER_SPURIOUS_PASS",
         "VERIFIER_INTERNAL_ERROR",
         "BUDGET_EXHAUSTED",
+        "UNDECIDED",
     ]
 
 
