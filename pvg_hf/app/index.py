@@ -69,6 +69,10 @@ LABELLED = {
 """Conditions on the labels and notes that people gave."""
 
 
+SCORES: dict[str, float | None] = {"not labelled": None, "correct": 1.0, "partly correct": 0.5, "incorrect": 0.0}
+"""Scores of a person's labels, by the names of the labels."""
+
+
 @dataclass(frozen=True)
 class ListedSolution:
     """A solution without its text."""
@@ -97,6 +101,13 @@ class ListedSolution:
     def has_failed(self) -> bool:
         """Whether it was cut or has no answer: it shows no mistake."""
         return self.outcome in FAILED_OUTCOMES
+
+    @property
+    def label_words(self) -> str:
+        """A person's label in words, `noted` for a note alone; empty without either."""
+        if self.person_score is None:
+            return "noted" if self.note else ""
+        return next(name for name, score in SCORES.items() if score == self.person_score)
 
 
 _TABLES = """

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from pvg_hf.app.events import FAST, INVISIBLE, SLOW
 from pvg_hf.app.histogram import make_histogram
-from pvg_hf.app.index import LABELLED, ListedSolution, Query, SolutionIndex
+from pvg_hf.app.index import LABELLED, SCORES, ListedSolution, Query, SolutionIndex
 from pvg_hf.app.links import MAX_SEARCH_CHARACTERS, SIZES, View, parse_link, read_link, write_link
 from pvg_hf.app.pairs_export import FORMATS, write_export
 from pvg_hf.app.render import notice, problems, render
@@ -40,9 +40,6 @@ LABEL_FILTERS = {
     "incorrect": "incorrect",
     "none": "none",
 }
-SCORES: dict[str, float | None] = {"not labelled": None, "correct": 1.0, "partly correct": 0.5, "incorrect": 0.0}
-"""Scores of a person's labels, by the names of the labels."""
-
 MAX_NOTE_CHARACTERS = 2000
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
 
@@ -319,15 +316,8 @@ def _cell(one: ListedSolution, name: str) -> _Cell:
         case "tokens":
             return _Cell(_number(one.num_tokens, "d"))
         case "label":
-            return _Cell(label_words(one))
+            return _Cell(one.label_words)
     return _Cell(one.difficulty or "")
-
-
-def label_words(one: ListedSolution) -> str:
-    """A person's label in words; "noted" for a note alone."""
-    if one.person_score is None:
-        return "noted" if one.note else ""
-    return next(name for name, score in SCORES.items() if score == one.person_score)
 
 
 def _number(value: float | None, form: str) -> str:
@@ -379,7 +369,6 @@ def _pair(run: OpenRun, desk: ScoreDesk, view: View, opened: ListedSolution, cou
         steps=view.steps,
         rounds=rounds,
         round_words=round_words,
-        label_words=label_words,
         labels=run.takes_annotations,
         roles=GAME_ROLES,
         links=links,
