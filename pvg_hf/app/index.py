@@ -60,13 +60,13 @@ SORTED = {
 
 
 LABELLED = {
-    "given": "person_score IS NOT NULL OR note IS NOT NULL",
-    "correct": "person_score = 1",
-    "partly": "person_score = 0.5",
-    "incorrect": "person_score = 0",
-    "none": "person_score IS NULL AND note IS NULL",
+    "given": ("labelled or noted", "person_score IS NOT NULL OR note IS NOT NULL"),
+    "correct": ("correct", "person_score = 1"),
+    "partly": ("partly correct", "person_score = 0.5"),
+    "incorrect": ("incorrect", "person_score = 0"),
+    "none": ("none", "person_score IS NULL AND note IS NULL"),
 }
-"""Conditions on the labels and notes that people gave."""
+"""Filters by the labels and notes that people gave: words and condition of each."""
 
 
 SCORES: dict[str, float | None] = {"not labelled": None, "correct": 1.0, "partly correct": 0.5, "incorrect": 0.0}
@@ -465,7 +465,7 @@ class SolutionIndex:
         asked = {name: value for name in _CONDITIONS if (value := getattr(query, name)) is not None}
         conditions = [_CONDITIONS[name] for name in asked]
         if query.label is not None:
-            conditions.append(f"({LABELLED[query.label]})")
+            conditions.append(f"({LABELLED[query.label][1]})")
         cursor, search = self._connection.cursor(), query.search.lower()
         if search:
             cursor.register("found", self._search(search))

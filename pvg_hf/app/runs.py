@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,30 +81,40 @@ class OpenRun:
         Returns: what was done, with what a game will make of it; empty if nothing changed.
         Raises `ValueError` if there is no such solution, or the run's folder cannot be written.
         """
-        index = self.index()
-        found = index.find_key(key)
-        if found is None or not self.takes_annotations:
-            raise ValueError("This solution cannot be labelled here.")
-        before: dict[str, Any] = {"score": found.person_score, "note": found.note or ""}
-        after = {**before, **changes}
-        after["note"] = after["note"].strip()
-        if after == before:
-            return ""
-        [row] = index.read([found.place])
-        texts = {name: row[name] for name in ("problem_id", "problem", "solution", "role", "round_index")}
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        try:
-            with self._annotating:
+        if not self.takes_annotations:
+            raise ValueError(
+                "Labels are taken only where nobody else reaches the app. Open it on your own machine, without"
+                " GRADIO_ROOT_PATH, GRADIO_SHARE or another GRADIO_SERVER_NAME."
+            )
+        with self._annotating:  # from reading to writing, or a label and a note at once would undo each other
+            index = self.index()
+            found = index.find_key(key)
+            if found is None:
+                raise ValueError(f"The run has no solution {key!r:.40}. Reload the page.")
+            before: dict[str, Any] = {"score": found.person_score, "note": found.note or ""}
+            after = {**before, **changes}
+            after["note"] = after["note"].strip()
+            if after == before:
+                return ""
+            [row] = index.read([found.place])
+            texts = {name: row[name] for name in ("problem_id", "problem", "solution", "role", "round_index")}
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            try:
                 append_annotation(self.folder.root, Annotation(key=key, time=now, **texts, **after))
-        except OSError as err:
-            raise ValueError(f"The label could not be written to {self.folder.root}: {err.strerror}.") from err
+            except OSError as err:
+                raise ValueError(
+                    f"Nothing was kept: {self.folder.root / ANNOTATIONS} cannot be written ({err.strerror}). Check its"
+                    " permissions and the space on the disk."
+                ) from err
         place = self.folder.root / ANNOTATIONS
         if "score" not in changes:
             return f"The note is kept in {place}."
         if after["score"] is None:
             return f"The label is taken back in {place}."
-        learned = "" if row["part"] == "verifier" else f" Games do not learn from it: it is a {_part(row)} problem."
-        return f"The label is kept in {place}.{learned}"
+        if row["part"] == "verifier":
+            return f"The label is kept in {place}."
+        part = "test" if row["part"] == "test" else "held-out"
+        return f"The label is kept in {place}. Games do not learn from it: it is a {part} problem."
 
     def evaluations(self) -> Evaluations:
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
@@ -113,10 +123,6 @@ class OpenRun:
         """Figures of the run; a `ValueError` if a file is damaged."""
         patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
         return self._data.get(_stamp(self.folder.root, *patterns))
-
-
-def _part(row: Mapping[str, Any]) -> str:
-    return "test" if row["part"] == "test" else "held-out"
 
 
 def open_run(source: str | Path) -> OpenRun:

@@ -33,13 +33,6 @@ LEGEND = (
     "same solutions."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed", "label": "your label"}
-LABEL_FILTERS = {
-    "given": "labelled or noted",
-    "correct": "correct",
-    "partly": "partly correct",
-    "incorrect": "incorrect",
-    "none": "none",
-}
 MAX_NOTE_CHARACTERS = 2000
 NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
 
@@ -76,7 +69,7 @@ def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr
     with gr.Column(elem_id="labelling", elem_classes=[INVISIBLE]) as form, gr.Row():
         chosen = gr.Radio([], label="Your label of the solution", elem_id="label-of")
         label = gr.Radio(list(SCORES), label="It is", elem_id="label")
-        note = gr.Textbox(label="Note, kept by Enter", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
+        note = gr.Textbox(label="Note (Enter saves it)", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
     state = gr.HTML(elem_id="label-state", elem_classes="state")
 
     def fill(link: str, previous: str | None):
@@ -188,7 +181,7 @@ def _filters(index: SolutionIndex, view: View) -> str:
     truths: dict[bool | None, str] = {True: "yes", False: "no"}
     rounds = [(k, round_words(k)) for k in index.rounds]
     yes_no = [("yes", "yes"), ("no", "no")]
-    labels = LABELLED if "label" in index.columns else ()
+    labels = LABELLED if "label" in index.columns else {}
     choices = [
         _Choice("round", "Round", rounds, query.round_index),
         _Choice("part", "Problems", [("test", "test"), ("training", "training")], parts.get(query.is_test)),
@@ -198,7 +191,7 @@ def _filters(index: SolutionIndex, view: View) -> str:
         _Choice("fooled", "Fools verifier", [(k, str(k)) for k in index.verifiers], query.fooled),
         _Choice("flaw", "First flaw", [(kind, kind.replace("_", " ")) for kind in index.flaws], query.flaw),
         _Choice("difficulty", "Difficulty", [(name, name) for name in index.difficulties], query.difficulty),
-        _Choice("label", "Your label", [(name, LABEL_FILTERS[name]) for name in labels], query.label),
+        _Choice("label", "Your label", [(name, words) for name, (words, _) in labels.items()], query.label),
     ]
     return render(
         "filters",

@@ -20,8 +20,9 @@ def check_contradictions(recipe: Recipe) -> Iterator[str]:
     yield from _of_observed_labels(recipe)
     if recipe.data.annotations is not None and recipe.noise.is_for_verifier and recipe.noise.flips_in_training:
         yield (
-            "`data.annotations` has labels by people, and `noise` would flip them in the verifier's training: leave"
-            " one of the two out, or flip the pool's labels (`level: label`, `resample: fixed`)."
+            "`data.annotations` has labels by people, which `noise` would flip in the verifier's training"
+            f" (`noise.level: {recipe.noise.level}`, `noise.resample: {recipe.noise.resample}`): leave one of the two"
+            " out, or flip the pool's labels (`level: label`, `resample: fixed`)."
         )
     yield from _of_prover(recipe)
     yield from _of_self_evaluation(recipe)

@@ -61,7 +61,8 @@ def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
     is_run = recipe.name in RECIPE_FILES and not Path(source).is_file()
     if not is_run or any(text.startswith("output_dir=") for text in overrides):
         return list(overrides)
-    place = {"output_dir": str(recipe.parent.parent), "name": recipe.resolve().parent.name}
+    folder = recipe.parent if recipe.parent.name not in ("", "..") else recipe.parent.resolve()
+    place = {"output_dir": str(folder.parent), "name": folder.name}
     return [*(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in place.items()), *overrides]
 
 

@@ -24,8 +24,8 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
     Sum up a game in one sentence: the last verifier, against its own prover first, and the helpful prover.
 
     It is as hoped only if no statement about a verifier or the helpful prover is bad or unclear, the last verifier
-    beats chance on held-out pairs, and it accepts clearly less than half of its own prover's mistakes. Where these
-    hold but the last one, or another finding is bad, it is partly so. `rounds` are evaluated ones, in order.
+    beats chance on held-out pairs, and it accepts clearly less than half of its own prover's mistakes. It is partly as
+    hoped if only the last of these fails, or another finding is bad. `rounds` are evaluated ones, in order.
     """
     if not rounds:
         return Statement("plain", "No verdict yet", "no round has been evaluated.")
@@ -34,7 +34,8 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
     marks = {one.mark for one in (*of_verifiers, helpful_statements(last)[0])}
     heldout = last.figure("verifier_pair_accuracy")
     is_chance = heldout.low is not None and heldout.low <= 0.5
-    marks |= {"bad"} if is_chance else set()
+    if is_chance:
+        marks.add("bad")
     mark = next((mark for mark in ("bad", "open") if mark in marks), "good")
     subject, own = TAGS[mark], last.figure(OWN_ACCEPTED)
     reservations = list(_reservations(last)) if mark == "good" else []

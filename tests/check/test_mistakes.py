@@ -389,7 +389,7 @@ def test_labels_of_people_are_not_flipped(mistakes_of, tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text("")
     (mistake,) = mistakes_of(f"data.annotations={path}", "noise={level: pair, epsilon: 0.1}")
-    assert mistake.startswith("`data.annotations` has labels by people, and `noise` would flip them")
+    assert mistake.startswith("`data.annotations` has labels by people, which `noise` would flip")
     assert mistakes_of(f"data.annotations={path}", "noise.epsilon=0.1") == []
 
 

@@ -56,6 +56,15 @@ def test_a_renamed_run_has_a_status_and_says_how_it_is_played_on(tmp_path, capsy
     assert not Path("elsewhere").exists()
 
 
+def test_a_run_has_a_status_from_within_its_folder(tmp_path, monkeypatch, capsys):
+    folder = RunFolder(tmp_path / "mine")
+    folder.root.mkdir()
+    folder.recipe.write_text(yaml.safe_dump(load_recipe({"name": "mine"}).to_dict()))
+    monkeypatch.chdir(folder.root)
+    assert main(["status", "."]) == 0
+    assert f"Run folder  {folder.root}" in capsys.readouterr().out
+
+
 def test_an_unknown_recipe_is_answered_with_a_suggestion():
     with pytest.raises(ValueError, match="Did you mean `quickstart`"):
         find_recipe("quikstart")

@@ -51,8 +51,8 @@ def test_a_run_without_annotations_has_none_and_cannot_be_named_as_a_source(tmp_
         ({"problem_id": "p1", "solution": "6", "score": True}, "got True"),
         ({"problem_id": "p1", "solution": "6", "score": [1]}, r"got \[1\]"),
         ({"problem_id": "p1", "solution": "6"}, "got 'missing'"),
-        ({"problem_id": 1, "solution": "6", "score": 1}, "line 2: `problem_id` and `solution` must be texts"),
-        ("text", "1 line.* hold no JSON object"),
+        ({"problem_id": 1, "solution": "6", "score": 1}, "line 2: `problem_id` must be a text, but it is 1"),
+        ({"problem_id": "p1", "score": 1}, "line 2: `solution` must be a text, but it is missing"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, message):
@@ -61,3 +61,11 @@ def test_a_malformed_line_is_named(tmp_path, line, message):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match=message):
         read_scores(str(path))
+
+
+def test_a_line_that_a_crash_cut_short_is_skipped(tmp_path):
+    annotate(tmp_path)
+    with (tmp_path / ANNOTATIONS).open("a") as file:
+        file.write('{"key": "0ts2", "prob')
+    assert read_scores(str(tmp_path)) == {("p1", "3 + 3 = 7"): 0.0}
+    assert list(read_annotations(tmp_path)) == ["0ts1"]

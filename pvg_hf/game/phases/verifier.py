@@ -352,7 +352,7 @@ def _scored_proofs(
     With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the
     pool's; those of `annotations` (see [`~pvg_hf.config.sections.DataConfig`]) come before either.
     """
-    annotated = read_scores(annotations) if annotations is not None and part == "verifier" else {}
+    annotated = {} if annotations is None else read_scores(annotations)
     tables = []
     for file in folder.training_pools(round_index):
         rows = _read(file, part)
