@@ -337,7 +337,8 @@ def _pair(run: OpenRun, desk: ScoreDesk, view: View, opened: ListedSolution, cou
         "back": write_link(closed),
         "previous": _step(view, -1, count) if is_placed else None,
         "next": _step(view, 1, count) if is_placed else None,
-        "strip": write_link(view, has_strip=not view.has_strip),
+        # Only test problems are solved in every round.
+        "strip": write_link(view, has_strip=not view.has_strip) if opened.is_test else None,
         "steps": {k: write_link(view, steps=k) for k in verifiers},
         "no_steps": write_link(view, steps=None),
         "choices": {one.key: _choose(view, opened, one) for some in pair.choices.values() for one in some},

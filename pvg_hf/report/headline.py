@@ -9,7 +9,7 @@ from pvg_hf.evaluation.verifier_verdict import TAGS, Statement, find_falls, veri
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.report.statements import (
     author_statements,
-    choice_mark,
+    choices_that_beat,
     helpful_statements,
     implicit_statements,
     whole_percent,
@@ -59,8 +59,8 @@ def write_headline(rounds: Sequence[RoundData]) -> Statement:
 
 def _reservations(last: RoundData) -> Iterator[str]:
     """Bad findings beside the verifier's resistance and the helpful prover's accuracy."""
-    if choice_mark(last) == "bad":
-        yield "of several solutions the verifier chooses clearly worse than a vote, or than the first one"
+    if rules := choices_that_beat(last):
+        yield f"of several solutions the verifier chooses clearly worse than {' or '.join(rules)}"
     if any(one.mark == "bad" for one in implicit_statements(last)):
         yield "helpful solutions leave clearly more reasoning to the reader"
     if any(one.mark == "bad" for one in author_statements(last)):

@@ -215,12 +215,12 @@ def _answer_statements(run: RunData) -> list[Statement]:
     gain = last.figure("answers/gain")
     if gain.value is None:
         return []
-    _, words = _choice_against_first(last)
+    mark, words = _choice_against_first(last)
     choice, vote = last.figure("answers/best"), last.figure("answers/majority")
     number = run.recipe.for_round(last.round_index).mint.test_solutions_per_problem
     return [
         Statement(
-            choice_mark(last),
+            "bad" if choices_that_beat(last) else mark,
             f"The verifier's choice of {number} solutions",
             f"Right on {percent(choice)}; the first solution on {percent(last.figure('answers/first'))}, and the most"
             " frequent answer, without a verifier, on"
@@ -231,9 +231,10 @@ def _answer_statements(run: RunData) -> list[Statement]:
     ]
 
 
-def choice_mark(last: RoundData) -> str:
-    """Mark of the verifier's choice among solutions: bad if the first one, or a vote, is clearly more often right."""
-    return "bad" if _is_beaten_by_vote(last) else _choice_against_first(last)[0]
+def choices_that_beat(last: RoundData) -> list[str]:
+    """Name the rules that are clearly more often right than the verifier's choice among several solutions."""
+    rules = {"a vote": _is_beaten_by_vote(last), "the first one": _choice_against_first(last)[0] == "bad"}
+    return [name for name, is_better in rules.items() if is_better]
 
 
 def _choice_against_first(last: RoundData) -> tuple[str, str]:

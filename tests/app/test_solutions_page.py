@@ -148,6 +148,12 @@ def test_a_problem_in_every_round_and_the_steps_of_its_solutions(app, open_page,
     expect(page).to_have_url(re.compile("steps=0.*strip=yes"))
 
 
+def test_a_training_problem_has_no_other_rounds_to_show(app, open_page):
+    page = open_page(f"{app}/?round=1&part=training&role=sneaky&at=0")
+    expect(page.locator("#card-sneaky")).to_be_visible()
+    expect(page.get_by_role("link", name="Show all rounds")).to_have_count(0)
+
+
 def test_a_solution_is_labelled_below_its_pair(serve, open_page, run_copy, index):
     url, _ = serve(run_copy)
     page = open_page(url)
@@ -161,6 +167,8 @@ def test_a_solution_is_labelled_below_its_pair(serve, open_page, run_copy, index
     form.get_by_label("Note").fill("a <b>sum</b>")
     form.get_by_label("Note").press("Enter")
     expect(page.locator("#card-sneaky")).to_contain_text("Labelled partly correct by a person: a <b>sum</b>")
+    page.get_by_role("link", name="Show all rounds").click()
+    expect(page.locator(".strip")).to_contain_text("labelled partly correct")
     form.get_by_label("helpful").check()
     expect(form.get_by_label("not labelled")).to_be_checked()
     expect(form.get_by_label("Note")).to_have_value("")

@@ -81,7 +81,7 @@ RUNS = {
         (
             "Partly as hoped: verifier 1 orders 80 % of its own prover's pairs rightly (by chance 50 %) and accepts"
             f" 30 % of that prover's mistakes (by chance 95 %); {HELPFUL[:-1]}; of several solutions the"
-            " verifier chooses clearly worse than a vote, or than the first one."
+            " verifier chooses clearly worse than a vote."
         ),
     ),
     "worse": (
