@@ -26,9 +26,10 @@ PATHS = {
 }
 # Everything that can be pressed or filled in on a page, as a person sees it.
 FILTERS = "Search, Round, Problems, Role, Correct, Accepted, Fools verifier, First flaw, Difficulty, Rows"
+LABELLING = "helpful, sneaky, not labelled, correct, partly correct, incorrect, Note (Enter saves it)"
 EXPORT = "Export as, Export the selected rows, or all that the filters leave"
 CONTROLS = {
-    "": f"Scores of the round, Reference, {EXPORT}",
+    "": f"Scores of the round, Reference, {LABELLING}, {EXPORT}",
     "table": f"{FILTERS}, {EXPORT}",
     "rounds": "Download all figures (CSV)",
     "compare": "Round of small, Run, Its round",
@@ -43,7 +44,7 @@ VISIBLE = """() => {
     return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
         .filter((element) => !element.closest("#run-header, .plots, table.solutions"))
         .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
-        .map((element) => name(element).trim().split("\\n")[0])
+        .map((element) => name(element).trim().split("\\n")[0].replace(/^(helpful|sneaky) [0-9]+$/, "$1"))
         .join(", ");
 }"""
 HOSTILE = (
