@@ -40,12 +40,12 @@ def show_header(run: OpenRun) -> str:
         data = run.data()
     except (ValueError, OSError):  # the page itself says which file is damaged
         return render("header", name=run.name, facts=[], state="", time="", alerts=None, messages=[])
-    recipe, commit = data.recipe, data.environment.get("git_revision")
+    recipe = data.recipe
     verifier = f"verifier {recipe.verifier.kind.replace('_', '-')} ({_model(recipe.verifier)})"
     facts = [f"task {recipe.task.name}", describe_rewards(recipe), count_noun(recipe.num_rounds, "round")]
     facts += [f"prover {_model(recipe.prover)}", verifier, f"seed {recipe.seed}"]
     facts = [f"recipe {recipe.name}", *facts] if recipe.name != run.name else facts
-    facts += [f"commit {commit[:10]}"] if commit else []
+    facts += [data.commit] if data.commit else []
     holder = find_holder(run.folder.root)
     state = describe_progress(data) + (f" Process {holder} plays it." if holder else "")
     messages = [f"{name_phase(event['round'], event['phase'])}: {event['message']}" for event in data.alerts]

@@ -34,8 +34,9 @@ class View:
         return self.at is not None or self.opened is not None
 
 
-# Names in the address.
+# Names in the address. Gradio itself reads `page`, as the name of one of its pages, and fails on a number.
 _NAMES = {
+    "page": "table",
     "round_index": "round",
     "is_test": "part",
     "problem_id": "problem",
@@ -100,7 +101,7 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
     )
     return View(
         query,
-        page=max(1, _number(values.get("page")) or 1),
+        page=max(1, _number(values.get("table")) or 1),
         size=_among(_number(values.get("size")), SIZES) or SIZES[0],
         at=_number(values.get("at")),
         opened=values.get("open"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from pvg_hf.app.index import ListedSolution, SolutionIndex
+from pvg_hf.app.index import SCORES, ListedSolution, SolutionIndex
 from pvg_hf.app.links import View
 from pvg_hf.core.files import write_text
 
@@ -22,7 +22,8 @@ def write_export(index: SolutionIndex, view: View, kind: str, folder: Path) -> t
     Returns: the file, and its number of rows.
 
     Raises:
-        ValueError: if there are more than `MAX_ROWS` solutions, or none that can be in the format.
+        ValueError: if there are more than `MAX_ROWS` solutions, if none of the selected ones is in the run, or if none
+            can be in the format.
     """
     num_asked = len(view.selected) or index.count(view.query)
     if num_asked > MAX_ROWS:
@@ -30,7 +31,9 @@ def write_export(index: SolutionIndex, view: View, kind: str, folder: Path) -> t
             f"{num_asked:,} solutions are asked for; at most {MAX_ROWS:,} are exported. Filter, or select rows."
         )
     selected = [index.find_key(key) for key in view.selected]
-    listed = [one for one in selected if one is not None] or index.find(view.query)
+    listed = [one for one in selected if one is not None] if selected else index.find(view.query)
+    if selected and not listed:
+        raise ValueError(f"None of the {len(selected):,} selected solutions is in this run. Select others.")
     rows = list(FORMATS[kind](listed, index.read([one.place for one in listed]) if listed else []))
     if not rows:
         raise ValueError(
@@ -54,7 +57,7 @@ def _dpo(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]
     sides: dict[tuple[str, bool], list[tuple[float, Row]]] = {}
     for one, row in _judged(listed, rows):
         score = float("-inf") if one.score is None else one.score
-        sides.setdefault((one.problem_id, one.correct), []).append((score, row))
+        sides.setdefault((one.problem_id, _is_correct(one)), []).append((score, row))
     for (problem_id, is_correct), found in sides.items():
         if is_correct:
             ranked = [sorted(some, key=lambda pair: -pair[0]) for some in (found, sides.get((problem_id, False), []))]
@@ -65,18 +68,27 @@ def _dpo(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]
 
 def _sft(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:
     yield from (
-        {"prompt": row["problem"], "completion": row["solution"]} for one, row in zip(listed, rows) if one.correct
+        {"prompt": row["problem"], "completion": row["solution"]} for one, row in zip(listed, rows) if _is_correct(one)
     )
 
 
 def _kto(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:
     for one, row in _judged(listed, rows):
-        yield {"prompt": row["problem"], "completion": row["solution"], "label": one.correct}
+        yield {"prompt": row["problem"], "completion": row["solution"], "label": _is_correct(one)}
 
 
 def _judged(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[tuple[ListedSolution, Row]]:
-    """Leave out solutions that failed: they show no mistake."""
-    return ((one, row) for one, row in zip(listed, rows) if not one.has_failed)
+    """Leave out solutions that failed, since they show no mistake, and those that a person labelled partly correct."""
+    return (
+        (one, row)
+        for one, row in zip(listed, rows)
+        if not one.has_failed and one.person_score != SCORES["partly correct"]
+    )
+
+
+def _is_correct(one: ListedSolution) -> bool:
+    """Whether a solution is correct by a person's label, or else by its grade."""
+    return one.correct if one.person_score is None else one.person_score == SCORES["correct"]
 
 
 FORMATS: dict[str, Callable[[Sequence[ListedSolution], Sequence[Row]], Iterator[Row]]] = {

@@ -13,7 +13,7 @@
       return document.querySelector("#label input:checked").focus();
     }
     if (moveInTable(event)) return event.preventDefault();
-    if (event.target.closest("[role=region]")) return;
+    if (event.key.startsWith("Arrow") && event.target.closest("[role=region], [type=radio]")) return;
     const selector = KEYS[event.key] || (/^[1-6]$/.test(event.key) && `#judge-${event.key}`);
     const pressed = selector && button(selector);
     if (pressed && pressed.offsetParent && !pressed.disabled) {

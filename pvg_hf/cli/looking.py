@@ -22,7 +22,7 @@ def report(words: Sequence[str]) -> int:
 
         pvg report quickstart
 
-    A game writes it after each phase.
+    A game writes it after each evaluated round.
     """
     parser = ScriptParser(report.__doc__, "pvg report")
     parser.add_argument("run", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")

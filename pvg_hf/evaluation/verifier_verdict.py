@@ -97,12 +97,12 @@ def _fall_statements(rounds: Sequence[RoundData]) -> list[Statement]:
 def find_falls(rounds: Sequence[RoundData]) -> dict[str, RoundData]:
     """
     Figures of the last verifier that fell clearly, each with the round that it fell from: the one before, or else the
-    first.
+    first, or else the newest of the others.
     """
-    last = rounds[-1]
+    *others, last = rounds
     falls: dict[str, RoundData] = {}
     for key in FALLS:
-        for before in _compared_rounds(rounds):
+        for before in [*_compared_rounds(rounds), *reversed(others)]:
             if (difference_of_ends(last.figure(key), before.figure(key)).high or 0) < 0:
                 falls.setdefault(key, before)
     return falls

@@ -122,10 +122,9 @@ def _origin(run: RunData) -> dict[str, str]:
     days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in sorted(ends)]
     environment = run.environment
     named = {name: version for name, version in environment.get("versions", {}).items() if name in _NAMED}
-    commit = environment.get("git_revision")
     lines = {
         "Played": f"{days[0]} to {days[-1]} UTC" if days else "",
-        "With": ", ".join(filter(None, [show_versions(named), commit and f"commit {commit[:10]}"])),
+        "With": ", ".join(filter(None, [show_versions(named), run.commit])),
     }
     return {name: text for name, text in lines.items() if text}
 

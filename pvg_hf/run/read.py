@@ -76,6 +76,14 @@ class RunData:
         return [data for data in self.rounds if data.figures]
 
     @property
+    def commit(self) -> str:
+        """
+        The commit of the source, and whether it had changes: `commit cef26cde7c with changes`. Empty if it is unknown.
+        """
+        revision, dirty, _ = (self.environment.get("git_revision") or "").partition("-dirty")
+        return f"commit {revision[:10]}{' with changes' if dirty else ''}" if revision else ""
+
+    @property
     def alerts(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "alert"]
 

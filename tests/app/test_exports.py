@@ -73,6 +73,26 @@ def test_kto_labels_what_did_not_fail_and_sft_has_the_correct_ones(index, tmp_pa
     assert len(exported(index, view, "SFT pairs", tmp_path)) == sum(one.correct for one in listed)
 
 
+def test_a_persons_label_takes_the_place_of_the_grade(run_copy, tmp_path):
+    run, view = OpenRun(run_copy), View(Query(1, is_test=True))
+    wrong, other = [one for one in run.index().find(view.query) if not (one.correct or one.has_failed)][:2]
+    before = exported(run.index(), view, "SFT pairs", tmp_path)
+    run.annotate(wrong.key, score=1.0, note="")
+    run.annotate(other.key, score=0.5, note="")
+    (row,) = run.index().read([wrong.place])
+    added = {"prompt": row["problem"], "completion": row["solution"]}
+    assert added in exported(run.index(), view, "SFT pairs", tmp_path)
+    assert len(exported(run.index(), view, "SFT pairs", tmp_path)) == len(before) + 1
+    labels = exported(run.index(), view, "KTO", tmp_path)
+    assert {**added, "label": True} in labels
+    assert len(labels) == sum(not one.has_failed for one in run.index().find(view.query)) - 1
+
+
+def test_unknown_keys_export_nothing(index, tmp_path):
+    with pytest.raises(ValueError, match="None of the 1 selected"):
+        write_export(index, View(Query(1), selected=("nope",)), "JSONL", tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["SFT pairs", "DPO pairs"])
 def test_nothing_to_export_is_an_error(index, tmp_path, kind):
     with pytest.raises(ValueError, match=kind):

@@ -3,6 +3,7 @@
 import json
 from html import unescape
 
+import pytest
 from playwright.sync_api import expect
 
 from pvg_hf.app.header import show_header, show_verdict
@@ -24,6 +25,16 @@ def test_the_header_names_run_recipe_models_seed_state_and_alerts(arithmetic_run
     ):
         assert fact in header
     assert "round 1 evaluate: " in header
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words"), [("", "commit 0123456789<"), ("-dirty", "commit 0123456789 with changes")]
+)
+def test_the_header_names_the_commit_and_whether_it_had_changes(run_copy, suffix, words):
+    file = run_copy / "run.json"
+    environment = json.loads(file.read_text()) | {"git_revision": "0123456789" * 4 + suffix}
+    file.write_text(json.dumps(environment))
+    assert words in show_header(OpenRun(run_copy))
 
 
 def test_the_header_lists_alerts_and_the_split_of_the_last_phases_time(run_copy):

@@ -196,6 +196,15 @@ def test_a_slow_fall_is_noticed_against_the_first_round():
     assert "fell to 75.0 % [72.0, 78.0] (n=400), from 83.0 % [80.0, 86.0] (n=400) in round 0 (" in statement.text
 
 
+def test_a_fall_from_a_round_in_between_is_noticed():
+    rising = [(0, 0.70), (1, 0.92), (2, 0.88), (3, 0.84)]
+    *_, statement = verifier_statements(
+        [RoundData(index, figures={"verifier_pair_accuracy": share(value)}) for index, value in rising]
+    )
+    assert (statement.mark, statement.subject) == ("bad", "Verifier 3 got worse")
+    assert "fell to 84.0 % [81.0, 87.0] (n=400), from 92.0 % [89.0, 95.0] (n=400) in round 1 (" in statement.text
+
+
 def test_a_prover_that_collapsed_leaves_nothing_to_judge():
     """It writes no mistake, so that there is neither a pair nor a share."""
     collapsed = {"test_pair_accuracy": EMPTY, "pools/accepted/round-001/round-001": EMPTY}
