@@ -60,12 +60,8 @@ def _by_round(*names: str) -> Callable[[RunData], Iterator[Row]]:
     return rows
 
 
-# A legend cuts names that are longer than about 28 letters.
-_SHORT = {OWN_ACCEPTED: "own mistakes accepted"}
-
-
 def _words(name: str) -> str:
-    return _SHORT.get(name) or heading_of(name.format(round="round-000") if "{" in name else name)
+    return heading_of(name.format(round="round-000") if "{" in name else name)
 
 
 def _accuracy(run: RunData) -> Iterator[Row]:
@@ -250,10 +246,13 @@ def build_plots(plots: Iterable[Plot]) -> list[gr.blocks.Block]:
         for plot in plots:
             with gr.Column(min_width=320, visible=False) as column:
                 gr.HTML(Markup("<h2>{}</h2><p class='soft'>{}</p>").format(plot.title, plot.note))
+                legend = gr.HTML()
                 drawn = plot.kind(
                     x=plot.axes[0],
                     y=plot.axes[1],
                     color="series",
+                    color_title="",
+                    colors_in_legend=[],  # its own legend has one line and is cut on a phone
                     tooltip="all",
                     height=280,
                     x_label_angle=30 if plot.kind is gr.BarPlot else 0,
@@ -262,7 +261,7 @@ def build_plots(plots: Iterable[Plot]) -> list[gr.blocks.Block]:
                     elem_id=f"plot-{plot.name}",
                     buttons=["export"],
                 )
-            components += [column, drawn]
+            components += [column, legend, drawn]
     return components
 
 
@@ -273,5 +272,11 @@ def update_plots(plots: Iterable[Plot], run: RunData) -> list[Any]:
         frame = plot.frame(run)
         names = list(dict.fromkeys(frame["series"]))
         colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
-        values += [gr.Column(visible=bool(len(frame))), plot.kind(value=frame, color_map=colours)]
+        values += [gr.Column(visible=bool(len(frame))), _legend(colours), plot.kind(value=frame, color_map=colours)]
     return values
+
+
+def _legend(colours: Mapping[str, str]) -> str:
+    entry = Markup('<li><span style="background: {}"></span>{}</li>')
+    names = Markup("").join(entry.format(colour, name) for name, colour in colours.items())
+    return Markup('<ul class="legend">{}</ul>').format(names)

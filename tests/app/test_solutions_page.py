@@ -124,6 +124,21 @@ def test_the_keyboard_leads_through_table_and_pairs(app, open_page, index):
     expect(page.get_by_label("Search")).to_be_focused()
 
 
+def test_a_later_page_of_the_table_is_kept_by_reload_and_back(app, open_page):
+    page = open_page(f"{app}/?sort=problem")
+    pager = page.locator(".pager")
+    expect(pager).to_contain_text("page 1 of")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("n")
+    expect(pager).to_contain_text("page 2 of")
+    page.reload()
+    expect(pager).to_contain_text("page 2 of")
+    page.get_by_role("link", name="Rounds").click()
+    expect(page.locator("#verdict .headline")).to_be_visible()
+    page.go_back()
+    expect(pager).to_contain_text("page 2 of")
+
+
 def test_selected_rows_are_exported(app, open_page, index, tmp_path):
     page = open_page(f"{app}/?round=1&part=test&sort=problem")
     page.locator(ROWS).nth(0).locator("input").check()
