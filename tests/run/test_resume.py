@@ -20,7 +20,9 @@ from pvg_hf.game.heldout import DegenerateVerifierError
 from pvg_hf.game.publish import is_report_due
 from pvg_hf.game.training import newest_checkpoint
 from pvg_hf.models.hardware import join_processes
+from pvg_hf.report.headline import write_headline
 from pvg_hf.report.page import _origin
+from pvg_hf.report.statements import alert_statement
 from pvg_hf.run.layout import PHASE_RECORD, RunFolder
 from pvg_hf.run.phase_record import read_record
 from pvg_hf.run.read import load_run
@@ -407,6 +409,9 @@ def test_a_pulled_run_has_the_alerts_and_times_of_its_earlier_rounds(tmp_path, g
     origin = _origin(run)
     assert origin["Played"].startswith("2023-11-14 22:")
     assert origin["Played"].endswith("to 2023-11-14 22:14 UTC")
+    alerts = alert_statement(run)
+    assert (alerts.subject, list(alerts.links)) == ("Alerts", ["goodharting (1)"])
+    assert write_headline(run.evaluated) == write_headline(load_run(reference.root).evaluated[:1])
 
 
 @pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])
