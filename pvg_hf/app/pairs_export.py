@@ -67,9 +67,9 @@ def _dpo(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]
 
 
 def _sft(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:
-    yield from (
-        {"prompt": row["problem"], "completion": row["solution"]} for one, row in zip(listed, rows) if _is_correct(one)
-    )
+    for one, row in _judged(listed, rows):
+        if _is_correct(one):
+            yield {"prompt": row["problem"], "completion": row["solution"]}
 
 
 def _kto(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:

@@ -88,6 +88,14 @@ def test_a_persons_label_takes_the_place_of_the_grade(run_copy, tmp_path):
     assert len(labels) == sum(not one.has_failed for one in run.index().find(view.query)) - 1
 
 
+def test_a_label_does_not_make_an_example_of_a_solution_that_was_cut(run_copy, tmp_path):
+    run, view = OpenRun(run_copy), View(Query())
+    failed = next(one for one in run.index().find(view.query) if one.has_failed)
+    before = exported(run.index(), view, "SFT pairs", tmp_path)
+    run.annotate(failed.key, score=1.0, note="")
+    assert exported(run.index(), view, "SFT pairs", tmp_path) == before
+
+
 def test_unknown_keys_export_nothing(index, tmp_path):
     with pytest.raises(ValueError, match="None of the 1 selected"):
         write_export(index, View(Query(1), selected=("nope",)), "JSONL", tmp_path)
