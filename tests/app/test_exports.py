@@ -1,6 +1,7 @@
 """Selected solutions as files for other programs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from pvg_hf.app.index import Query
 from pvg_hf.app.links import View
 from pvg_hf.app.pairs_export import FORMATS, MAX_ROWS, write_export
 from pvg_hf.app.runs import OpenRun
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import Outcome, Role
 
 
 def exported(index, view: View, kind: str, folder) -> list[dict]:
@@ -88,12 +89,12 @@ def test_a_persons_label_takes_the_place_of_the_grade(run_copy, tmp_path):
     assert len(labels) == sum(not one.has_failed for one in run.index().find(view.query)) - 1
 
 
-def test_a_label_does_not_make_an_example_of_a_solution_that_was_cut(run_copy, tmp_path):
-    run, view = OpenRun(run_copy), View(Query())
-    failed = next(one for one in run.index().find(view.query) if one.has_failed)
-    before = exported(run.index(), view, "SFT pairs", tmp_path)
-    run.annotate(failed.key, score=1.0, note="")
-    assert exported(run.index(), view, "SFT pairs", tmp_path) == before
+def test_a_label_does_not_make_an_example_of_a_solution_that_was_cut(index):
+    one = index.find(Query(1, is_test=True), 0, 1)[0]
+    rows = index.read([one.place])
+    for outcome, number in ((Outcome.VERIFIED, 1), (Outcome.TRUNCATED, 0)):
+        labelled = replace(one, outcome=outcome, person_score=1.0)
+        assert len(list(FORMATS["SFT pairs"]([labelled], rows))) == number
 
 
 def test_unknown_keys_export_nothing(index, tmp_path):
