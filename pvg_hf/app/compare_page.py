@@ -10,7 +10,7 @@ from pvg_hf.app.index import Query
 from pvg_hf.app.links import View, write_link
 from pvg_hf.app.render import heading, notice, render
 from pvg_hf.app.runs import OpenRun, sibling_runs
-from pvg_hf.app.views import ShownView, build_view
+from pvg_hf.app.views import ShownView, build_view, wire_view
 from pvg_hf.evaluation.catalogue import explain, heading_of
 from pvg_hf.evaluation.comparison import ComparedFigure, compare_rounds
 from pvg_hf.evaluation.verifier_verdict import compare_verifiers
@@ -22,7 +22,7 @@ from pvg_hf.run.resume import differences
 def build_compare_page(demo: gr.Blocks, run: OpenRun) -> None:
     """Build the page. It must be called within the context of `demo`."""
     gr.HTML(heading("Compare two rounds", "Differences are ours minus theirs, paired by problem where both have it."))
-    build_view(demo, lambda values: show_comparison(run, values))
+    wire_view(demo, build_view(lambda values: show_comparison(run, values)))
 
 
 def show_comparison(run: OpenRun, values: Mapping[str, str]) -> ShownView:

@@ -3,6 +3,7 @@ The page "Solutions": a table of all solutions, each with the other role's solut
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -20,7 +21,7 @@ from pvg_hf.app.render import notice, problems, render
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.showing import ShownPair, show_every_round, show_pair, with_steps
 from pvg_hf.app.text_scores import ScoreDesk
-from pvg_hf.app.views import ShownView, build_view, frame_view
+from pvg_hf.app.views import ShownView, ViewParts, build_view, frame_view, wire_view
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError
@@ -39,9 +40,11 @@ NUMBERS = {"round", "score", "flaws", "tests", "tokens", "difficulty"}
 
 def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder: Path) -> None:
     """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
-    address, content = build_view(demo, lambda values: show_solutions(run, desk, values))
+    parts = build_view(lambda values: show_solutions(run, desk, values))
     if run.takes_annotations:
-        _build_labelling(demo, run, desk, address, content)
+        _build_labelling(demo, run, desk, parts)
+    else:
+        wire_view(demo, parts)
     with gr.Row(elem_id="export-row"):
         kind = gr.Dropdown(list(FORMATS), value=next(iter(FORMATS)), label="Export as", elem_id="export-kind")
         export = gr.Button("Export the selected rows, or all that the filters leave", elem_id="export")
@@ -56,12 +59,12 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, folder:
         return notice(f"{number:,} rows as {kind}."), gr.DownloadButton(value=str(path), elem_classes=[])
 
     # The rows that are selected are in the browser's address alone.
-    export.click(write, [kind, address], [state, file], js="(kind) => [kind, location.search]", **SLOW)
+    export.click(write, [kind, parts.address], [state, file], js="(kind) => [kind, location.search]", **SLOW)
 
 
-def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr.Textbox, content: gr.HTML) -> None:
+def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, parts: ViewParts) -> None:
     """
-    Build the form below a pair in which a person labels either solution, and adds a note.
+    Build the form below a pair in which a person labels either solution, and adds a note, and the events of the view.
 
     Its values are those of the solution whose key it holds, whatever the address says in the meantime, and each is
     kept as soon as it is entered.
@@ -72,9 +75,10 @@ def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr
         note = gr.Textbox(label="Note (Enter saves it)", max_length=MAX_NOTE_CHARACTERS, elem_id="note")
     state = gr.HTML(elem_id="label-state", elem_classes="state")
 
-    def fill(link: str, previous: str | None):
-        index = run.index()
-        choices, key = _labelled_solutions(index, read_link(parse_link(link), index), previous)
+    def fill(values: Mapping[str, str], previous: str | None):
+        index, choices, key = run.index(), [], ""
+        with suppress(DamagedFileError):  # the view says it
+            choices, key = _labelled_solutions(index, read_link(values, index), previous)
         if not choices:
             return gr.Column(elem_classes=[INVISIBLE]), gr.Radio(choices=[], value=None), *_written(None), ""
         return gr.Column(elem_classes=[]), gr.Radio(choices=choices, value=key), *_written(index.find_key(key)), ""
@@ -91,20 +95,22 @@ def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, address: gr
             (frame_view(show_solutions(run, desk, parse_link(link)), link), notice(said)) if said else (gr.skip(), "")
         )
 
+    wire_view(demo, parts, fill, [chosen], [form, chosen, label, note, state])
     here = "(first, ...others) => [location.search, ...others]"  # the address of the pair, also after Back
-    filled = [form, chosen, label, note, state]
-    demo.load(fill, [address, chosen], filled, js=here, **FAST)
-    address.change(fill, [address, chosen], filled, js=here, trigger_mode="always_last", **FAST)
     chosen.input(choose, chosen, [label, note, state], **FAST)
-    kept = [content, state]
+    kept = [parts.content, state]
     label.input(
-        lambda link, key, name: keep(link, key, score=SCORES[name]), [address, chosen, label], kept, js=here, **FAST
+        lambda link, key, name: keep(link, key, score=SCORES[name]),
+        [parts.address, chosen, label],
+        kept,
+        js=here,
+        **FAST,
     )
     # A note that is left is kept, too: by a click on Next, say.
     gr.on(
         [note.submit, note.blur],
         lambda link, key, text: keep(link, key, note=text),
-        [address, chosen, note],
+        [parts.address, chosen, note],
         kept,
         js=here,
         trigger_mode="multiple",

@@ -205,6 +205,31 @@ def test_a_solution_is_labelled_below_its_pair(serve, open_page, run_copy, index
     expect(page.locator(ROWS).first).to_contain_text("partly correct")
 
 
+def test_a_pair_and_the_form_below_it_come_in_one_call(serve, open_page, run_copy):
+    # A call of its own for the form would replace what a person had chosen in it in between.
+    url, _ = serve(run_copy)
+    page = open_page(f"{url}/?round=1&part=test&role=sneaky&correct=no&sort=-score&at=0")
+    expect(page.locator("#labelling")).to_be_visible()
+    calls = []
+    page.on("request", lambda request: calls.append(request.url) if "/queue/join" in request.url else None)
+    page.get_by_role("link", name="Show all rounds").click()
+    expect(page.locator(".strip")).to_be_visible()
+    page.locator("#card-helpful .figures a:not([aria-current])").first.click()
+    expect(page.locator("#labelling").get_by_label(re.compile("helpful [2-9]"))).to_be_visible()
+    assert len(calls) == 2
+
+
+def test_a_pair_whose_file_is_damaged_meanwhile_says_so(serve, open_page, run_copy):
+    url, _ = serve(run_copy)
+    page = open_page(f"{url}/?round=1&part=test&role=sneaky")
+    expect(page.locator("a.row").first).to_be_visible()
+    path = run_copy / "pool" / "round-001" / "test-sneaky.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    page.locator("a.row").first.click()
+    expect(page.get_by_role("alert")).to_contain_text("test-sneaky.parquet")
+    expect(page.locator("#labelling")).to_be_hidden()
+
+
 def test_a_note_that_is_left_by_a_click_on_next_belongs_to_the_solution_that_was_shown(
     serve, open_page, run_copy, index
 ):
