@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 from pvg_hf.app.index import LABELLED, SORTED, Query, SolutionIndex
 from pvg_hf.core.roles import GAME_ROLES, Role
 
-SIZES = (50, 200, 1000)
+SIZES = (50, 200, 1000, 5000)
 """Numbers of rows on a page of the table."""
 
 MAX_SEARCH_CHARACTERS = 200
