@@ -32,6 +32,7 @@ _CLEAN_EQUIVALENTS = {
 _CELL_OVERRIDES = {
     "sweep": None,
     "num_rounds": 1,
+    "resume_from_hub": None,
     "hub": {"push": False},
     "logging": {"report_to": [], "progress": False},
     "watchdogs": {"min_pair_accuracy": 0.0},

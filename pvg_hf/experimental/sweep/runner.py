@@ -16,12 +16,14 @@ import yaml
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.load import refuse
+from pvg_hf.config.recipe import leaves
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.sweep.cells import (
+    SETTINGS,
     Cell,
     cell_recipe,
     clean_cell,
@@ -176,6 +178,11 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
     if noise.rho0 or noise.rho1 or noise.checker is not None:
         yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."
         return
+    varied = {key for setting in SETTINGS.values() for key in leaves(setting)}
+    for index, override in recipe.rounds.items():
+        for key in leaves(override):
+            if key in varied or key.startswith("noise."):
+                yield f"`rounds.{index}.{key}` would replace what the sweep varies: leave it out."
     if not recipe.verifier.traits.learns_from_pairs:
         yield (
             "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs"
