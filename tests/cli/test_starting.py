@@ -91,10 +91,12 @@ def test_a_new_module_has_no_mistake(kind, values, tmp_path, monkeypatch, capsys
         Path("problems").mkdir()
         for split, start in (("train", 0), ("test", 500)):
             rows = [
-                {"problem": f"How many is {n} + 1?", "reference": f"{n} + 1 = {n + 1}\n#### {n + 1}"}
+                {"problem": f"How many\u2028is {n} + 1?", "reference": f"{n} + 1 = {n + 1}\n#### {n + 1}"}
                 for n in range(start, start + 200)
             ]
-            Path("problems", f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+            Path("problems", f"{split}.jsonl").write_text(
+                "\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8"
+            )
     recipe = load_recipe({"name": "mine", "device": "cpu", "output_dir": str(tmp_path), **values})
     mistakes = check_recipe(recipe, GameProblems.load(recipe))
     # The packaged players cannot read the letters of another task.
