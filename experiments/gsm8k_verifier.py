@@ -165,15 +165,18 @@ def train_verifier(arguments, source: Path, learned, judged) -> list[float]:
 
 def measure(rows, seed: int) -> dict:
     """AUC over all solutions, accuracy on pairs of one problem, and balanced accuracy of single solutions."""
-    from pvg_hf.core.figure import Figure
     from pvg_hf.evaluation.intervals import rate_difference
     from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, roc_auc
+    from pvg_hf.experimental.judging.solution_legibility import balanced_accuracy
 
     accepted, correct = accept_crossfitted(rows, seed=seed).fillna(True).astype(float), rows["correct"]
     sides = [(accepted[side], rows["problem_id"][side]) for side in (correct, ~correct)]
     youden_j = rate_difference(*sides[0], *sides[1])
-    single = Figure(*((1 + value) / 2 for value in (youden_j.value, youden_j.low, youden_j.high)), youden_j.n)
-    return {"auc": roc_auc(rows), "pair accuracy": pair_accuracy(rows), "balanced accuracy": single}
+    return {
+        "auc": roc_auc(rows),
+        "pair accuracy": pair_accuracy(rows),
+        "balanced accuracy": balanced_accuracy(youden_j),
+    }
 
 
 def show(figures: dict, learned, judged) -> str:

@@ -29,10 +29,6 @@ class View:
     has_strip: bool = False  # whether the problem's solutions of all rounds are shown
     selected: tuple[str, ...] = ()  # keys of the rows that are selected for an export
 
-    @property
-    def is_pair(self) -> bool:
-        return self.at is not None or self.opened is not None
-
 
 # Names in the address. Gradio itself reads `page`, as the name of one of its pages, and fails on a number.
 _NAMES = {

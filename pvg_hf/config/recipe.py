@@ -122,6 +122,14 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten `{"a": {"b": 1}}` to `{"a.b": 1}`; empty sections are dropped."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 @cache
 def _free_mappings(config: type) -> frozenset[str]:
     """Find the keys with mappings whose names a section does not define, such as `prover.reward_options`."""

@@ -73,10 +73,14 @@ class ScoreCalibration:
         return float(np.interp(1 - completeness, GRID, self.correct_scores))
 
     def probability_of(self, score: float) -> float:
-        """Return the probability that a solution with this score is correct, in (0, 1)."""
-        # The exponent is clipped, because `math.exp` overflows above about 709.
-        log_odds = self.probability["slope"] * score + self.probability["intercept"]
-        return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+        """Return the probability that a solution with this score is correct, in (0, 1]."""
+        return probability_at(self.probability["slope"] * score + self.probability["intercept"])
+
+
+def probability_at(log_odds: float) -> float:
+    """Return the logistic function of log-odds, in (0, 1]: never 0, and 1 above about 37."""
+    # Clipped, because `math.exp` overflows above about 709.
+    return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
 
 
 def quantiles_of(scores: np.ndarray) -> list[float]:

@@ -111,6 +111,4 @@ def _check_shown_examples(prompts: PromptBuilder, parts: dict[str, Dataset]) -> 
 
 
 def _limit(problems: Dataset | None, number: int | None) -> Dataset | None:
-    if problems is None or number is None:
-        return problems
-    return problems.select(range(min(number, len(problems))))
+    return problems if problems is None or number is None else problems.take(number)

@@ -1,6 +1,5 @@
 """Answers a problem from several helpful solutions: chooses the answer most likely to be correct, or none."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.score_calibration import probability_at
 from pvg_hf.evaluation.intervals import first_half, rate_by_problem, rate_difference, share_by_problem
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.tasks.answers import answers_equal
@@ -39,9 +39,8 @@ class Calibration:
     num_samples: int | None = None
 
     def probability(self, confidence: float) -> float:
-        """Return the probability, in (0, 1)."""
-        # The exponent is clipped, because `math.exp` overflows above about 709.
-        return 1 / (1 + math.exp(-max(-700.0, min(700.0, self.slope * confidence + self.intercept))))
+        """Return the probability, in (0, 1]."""
+        return probability_at(self.slope * confidence + self.intercept)
 
 
 @dataclass(frozen=True)

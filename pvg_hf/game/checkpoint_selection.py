@@ -136,7 +136,7 @@ class BestHelpfulCallback(StepFigures):
     def _judge(self) -> Mapping[str, float | None]:
         config, processes = self.context.recipe.prover, self.context.processes
         problems = self.context.problems.parts["prover_heldout"]
-        problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
+        problems = problems.take(config.eval_problems).to_list()
         sampler = self._open_sampler()
         seed = self.context.seed("heldout")  # the same draws at every step, so that checkpoints are comparable
         with ready_to_sample(self.trainer):

@@ -70,7 +70,7 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
 
 def _sample(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> list[dict[str, Any]]:
     part = problems.parts["verifier"]
-    asked = part.select(range(min(recipe.bootstrap.pilot_problems, len(part))))
+    asked = part.take(recipe.bootstrap.pilot_problems)
     context = PhaseContext(recipe, folder, PhaseKey("pilot"), problems, stop)
     sampler = context.players.base_sampler()
     rows = []

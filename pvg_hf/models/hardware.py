@@ -21,6 +21,12 @@ def moved(model: Model, target: torch.device | torch.dtype | str) -> Model:
     return model.to(target)
 
 
+def free_bytes(device: torch.device) -> int:
+    """Free memory of a GPU, with what torch holds and does not use."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def join_processes(device: str) -> PartialState:
     """Return the state of the launcher's processes, on the devices that a recipe's `device` selects."""
     ignore_accelerate_variable("ACCELERATE_MIXED_PRECISION")

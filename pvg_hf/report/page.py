@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.recipe import leaves
 from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.core.registrations import registered
@@ -86,7 +86,7 @@ def render_page(run: RunData, images: dict[str, Image], further_images: dict[str
         pilot_texts={OUTCOME_WORDS[outcome]: rows for outcome, rows in pilot.examples().items()},
         judged=judgement_tables(run),
         examples=_examples(run),
-        environment=_flattened(run.environment),
+        environment=leaves(run.environment),
     )
 
 
@@ -164,11 +164,3 @@ def _examples(run: RunData) -> dict[int, list[Example]]:
         data.round_index: choose_examples(data, num_examples if data is minted[0] else NUM_EARLIER_EXAMPLES)
         for data in minted
     }
-
-
-def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Flatten nested values to `{"section.key": "value"}`."""
-    lines: dict[str, str] = {}
-    for key, value in values.items():
-        lines |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
-    return lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.fields import MayChange, marked_keys, without_keys
-from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.config.recipe import NOT_PUBLISHED, leaves
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import BASE_ROUND, CALIBRATION
 from pvg_hf.core.files import write_json, write_json_lines
@@ -242,7 +242,7 @@ def _note_environment(recipe: Recipe, folder: RunFolder, processes: "PartialStat
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Differences between two nested mappings: the values before and now, by `section.key`."""
-    old, new = _leaves(before), _leaves(now)
+    old, new = leaves(before), leaves(now)
     keys = sorted(old.keys() | new.keys())
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
@@ -293,15 +293,6 @@ def _differs_in_paths_alone(before: Any, now: Any) -> bool:
 def _num_begun(phases: Iterable[PhaseKey]) -> int:
     """Number of rounds that these phases belong to, from the first one on."""
     return max((key.round_index for key in phases if key.round_index is not None), default=-1) + 1
-
-
-def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten `{"a": {"b": 1}}` to `{"a.b": 1}`; empty sections are dropped."""
-    leaves: dict[str, Any] = {}
-    for key, value in values.items():
-        path = f"{prefix}{key}"
-        leaves |= _leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
-    return leaves
 
 
 # Files that are read long after their phase. Others, such as weights, may be deleted once no later phase reads them.

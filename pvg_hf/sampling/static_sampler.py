@@ -21,6 +21,7 @@ from transformers import (
 from transformers.cache_utils import StaticLayer
 
 from pvg_hf.core.stop_checks import stop_if_asked
+from pvg_hf.models.hardware import free_bytes
 from pvg_hf.models.kv_cache import MAX_ROWS, rows_that_fit
 from pvg_hf.sampling.drawing import draw_tokens, drawn_logprobs, pad_left
 from pvg_hf.sampling.grouped_attention import grouped_attention
@@ -202,7 +203,7 @@ class StaticSampler(Sampler):
             gc.collect()
             device = self.model.device
             if device.type == "cuda":
-                free = _free_bytes(device) * (TRAINING_FREE_SHARE if self.leaves_room else FREE_SHARE)
+                free = free_bytes(device) * (TRAINING_FREE_SHARE if self.leaves_room else FREE_SHARE)
                 fitting = rows_that_fit(self.model.config, self.model.dtype, length, int(free))
                 self._max_rows = min(self._max_rows, fitting)
             self._make_cache(min(max(num_rows, self._cache_shape[0]), self._max_rows), length)
@@ -315,9 +316,3 @@ def _plain_generation(model: PreTrainedModel | PeftModel) -> Iterator[Any]:
 
 def _round_up(number: int, step: int) -> int:
     return -(-number // step) * step
-
-
-def _free_bytes(device: torch.device) -> int:
-    """Free memory of a GPU, with what torch holds and does not use."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

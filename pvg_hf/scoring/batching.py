@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from pvg_hf.core.stop_checks import stop_if_asked
+from pvg_hf.models.hardware import free_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -78,11 +79,10 @@ def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.d
     """
     if device.type != "cuda":
         return CPU_TOKENS
-    free, _ = torch.cuda.mem_get_info(device)
     text = config.get_text_config()
     # Values per token: activations of one layer (attention and MLP), and keys and values of all layers.
     widths = 6 * text.hidden_size + 3 * text.intermediate_size + 2 * text.num_hidden_layers * text.hidden_size
-    affordable = int(SHARE_OF_FREE_MEMORY * free / (widths * dtype.itemsize))
+    affordable = int(SHARE_OF_FREE_MEMORY * free_bytes(device) / (widths * dtype.itemsize))
     return min(MAX_TOKENS, 1 << max(affordable.bit_length() - 1, 10))
 
 

@@ -134,13 +134,13 @@ def _judge_figures(rows: pd.DataFrame, pairing: str, *, seed: int) -> dict[str, 
     sides = [(accepted[side].astype(float), rows["problem_id"][side]) for side in (correct, ~correct)]
     youden_j = rate_difference(*sides[0], *sides[1])
     return {
-        f"judge_single/{pairing}": _balanced_accuracy(youden_j),
+        f"judge_single/{pairing}": balanced_accuracy(youden_j),
         f"judge_pair/{pairing}": pair_accuracy(rows),
         f"judge_auc/{pairing}": roc_auc(rows),
     }
 
 
-def _balanced_accuracy(youden_j: Figure) -> Figure:
+def balanced_accuracy(youden_j: Figure) -> Figure:
     """Return (TPR + TNR) / 2, which is (1 + J) / 2."""
     values = (youden_j.value, youden_j.low, youden_j.high)
     return Figure(*(None if value is None else (1 + value) / 2 for value in values), youden_j.n)
