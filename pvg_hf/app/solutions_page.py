@@ -3,7 +3,6 @@ The page "Solutions": a table of all solutions, each with the other role's solut
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -76,9 +75,11 @@ def _build_labelling(demo: gr.Blocks, run: OpenRun, desk: ScoreDesk, parts: View
     state = gr.HTML(elem_id="label-state", elem_classes="state")
 
     def fill(values: Mapping[str, str], previous: str | None):
-        index, choices, key = run.index(), [], ""
-        with suppress(DamagedFileError):  # the view says it
+        index = run.index()
+        try:
             choices, key = _labelled_solutions(index, read_link(values, index), previous)
+        except DamagedFileError:  # the view says it
+            choices = []
         if not choices:
             return gr.Column(elem_classes=[INVISIBLE]), gr.Radio(choices=[], value=None), *_written(None), ""
         return gr.Column(elem_classes=[]), gr.Radio(choices=choices, value=key), *_written(index.find_key(key)), ""
