@@ -17,7 +17,7 @@ from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
 from pvg_hf.core.disk_names import REVIEW
 from pvg_hf.core.files import Journal, write_json_lines, write_text
-from pvg_hf.core.integrity import digest_files
+from pvg_hf.core.integrity import digest_files, read_json_lines
 from pvg_hf.core.stop_checks import stop_if_asked
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
@@ -129,13 +129,13 @@ def read_labels(
         sources: Which labels to return: `given`, `human`, `auto`.
     Returns: the score of each (problem, proof) pair.
     Raises `ValueError` if there are no labels, or the review file is unreadable.
+    Raises `DamagedFileError` if the labels are damaged.
     """
     path, people = Path(folder) / LABEL_LOG, read_review(Path(folder) / REVIEW)
     if not path.exists():
         raise ValueError(f"{folder} holds no labels: it has no labels.jsonl.")
     labels = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in read_json_lines(path):
         score, source, key = row["score"], row["label_source"], _key(row)
         if source != GIVEN and key in people:
             score, source = people[key], HUMAN
@@ -201,8 +201,7 @@ def _scores_of_people(folder: Path) -> dict[str, float]:
     path, labels = folder / REVIEW, folder / LABEL_LOG
     if path.exists() or not labels.exists():
         return read_review(path)
-    rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
-    return {_key(row): row["score"] for row in rows if row["label_source"] == HUMAN}
+    return {_key(row): row["score"] for row in read_json_lines(labels) if row["label_source"] == HUMAN}
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:

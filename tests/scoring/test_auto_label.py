@@ -12,6 +12,7 @@ from pvg_hf import load_task
 from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.cli.main import main
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.stop_checks import stoppable
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import digest_of, label_proofs, read_labels
@@ -141,6 +142,14 @@ def test_proofs_scored_by_a_person_are_not_labelled_again(tmp_path):
     labels, writer = label(tmp_path)
     assert writer.evaluated == ["good", "bad"]
     assert labels["odd"] == (1.0, "human")
+
+
+def test_damaged_labels_are_named(tmp_path):
+    label(tmp_path)
+    with (tmp_path / "labels.jsonl").open("a") as file:
+        file.write('{"problem": ')
+    with pytest.raises(DamagedFileError, match=r"labels\.jsonl is damaged"):
+        read_labels(tmp_path)
 
 
 def test_stopped_labelling_is_resumed(tmp_path, monkeypatch):
