@@ -38,7 +38,12 @@ def evaluate(words: Sequence[str]) -> int:
     parser.add_argument("run", nargs="?", help="a run: its folder, its name in `runs`, or `org/run` on the Hub")
     parser.add_argument("overrides", nargs="*", metavar="NAME.key=value", help="settings of the evaluations")
     parser.add_argument(
-        "--round", type=_read_round, default="all", dest="round_index", metavar="K", help="a round, from 0, or `all`"
+        "--round",
+        type=_read_round,
+        default="all",
+        dest="round_index",
+        metavar="K",
+        help="a round, from 0, or `all` (the default)",
     )
     parser.add_argument(
         "--only",
