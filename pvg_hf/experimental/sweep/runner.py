@@ -180,9 +180,9 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
         return
     varied = {key for setting in SETTINGS.values() for key in leaves(setting)}
     for index, override in recipe.rounds.items():
-        for key in leaves(override):
+        for key, value in leaves(override).items():
             if key in varied or key.startswith("noise."):
-                yield f"`rounds.{index}.{key}` would replace what the sweep varies: leave it out."
+                yield f"`rounds.{index}.{key}: {value}` would replace what the sweep varies: leave it out."
     if not recipe.verifier.traits.learns_from_pairs:
         yield (
             "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs"

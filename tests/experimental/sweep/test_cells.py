@@ -41,8 +41,10 @@ def test_the_clean_verifier_is_trained_in_any_case():
     ],
 )
 def test_a_cells_recipe_is_the_sweeps_with_its_level_seed_and_correction(correction, loss, corrected, pairs):
-    recipe = _recipe(verifier={"max_steps": 7, "correction": "smoothing"}, noise={"resample": "epoch"})
+    changes = {"resume_from_hub": "ana/run", "noise": {"resample": "epoch"}}
+    recipe = _recipe(verifier={"max_steps": 7, "correction": "smoothing"}, **changes)
     played = cell_recipe(recipe, Cell(3, 0.2, correction))
+    assert played.resume_from_hub is None
     assert (played.verifier.loss, played.verifier.correction, played.data.pairs) == (loss, corrected, pairs)
     assert (played.noise.rho0, played.noise.rho1, played.noise.resample) == (0.2, 0.2, "epoch")
     assert (played.seed, played.verifier.max_steps, played.sweep) == (3, 7, None)
