@@ -166,7 +166,10 @@ def test_levels_may_be_added_and_nothing_else_changed(begun):
         ({"sweep": None}, "has no section `sweep`"),
         ({"noise": {"epsilon": 0.1}}, "leave them out"),
         ({"noise": {"checker": {}}}, "leave them out"),
-        ({"rounds": {0: {"verifier": {"correction": "forward"}}}}, r"`rounds\.0\.verifier\.correction: forward` would"),
+        (
+            {"rounds": {0: {"verifier": {"correction": "forward"}}}},
+            r"`rounds\.0\.verifier\.correction: forward` would",
+        ),
         ({"rounds": {0: {"noise": {"rho1": 0.3}}}}, r"`rounds\.0\.noise\.rho1: 0\.3` would"),
         ({"sweep__levels": [0, 0.6]}, r"At level 0.6 with `\w+`(?s:.*)noise.epsilon"),
         ({"verifier__center": 0.0, "sweep__corrections": ["backward"]}, "center"),
