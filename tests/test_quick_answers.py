@@ -60,6 +60,7 @@ WRONG_OF_TOOLS: dict[str, list[list[str]]] = {
     "attack_sandbox": [["--programs", "many"], ["--backend", "none"]],
     "build_base_models": [["--player", "no-such-player"]],
     "build_bench_set": [[], ["--games"]],
+    "build_gsm8k_attacks": [[], ["--games"]],
     "check_gpu": [["--only", "no-such-part"]],
     "write_pictures": [["--chek"], ["no-such-picture"]],
     "write_reference": [["--chek"]],

@@ -30,11 +30,15 @@ FIT, TEST = "fit", "test"
 COLUMNS = ("part", "kind", "problem_id", "problem", "solution")
 
 ARITHMETIC = PACKAGE / "assets" / "bench-arithmetic" / "solutions.jsonl.gz"
+GSM8K_TRAINED = PACKAGE / "assets" / "bench-gsm8k" / "solutions.jsonl.gz"
+"""Mistakes of a trained prover, by `problem_id`; their problems are in the user's copy of GSM8K."""
 
 GSM8K_DIR = "PVG_GSM8K_DIR"  # environment variable: a folder with GSM8K's `train.jsonl` and `test.jsonl`
 GSM8K_PROBLEMS = {FIT: 150, TEST: 300}
-GSM8K_DIGEST = "1c675e68767b"
+GSM8K_DIGEST = "ded42231f547"
 SEED = 0
+
+TRAINED_HEAD = "trained_head"  # mistakes by a sneaky prover that was trained against a head
 
 STYLES = ("confident", "padded")  # attacks by style; baselines are not fitted to them
 
@@ -73,7 +77,8 @@ def load_set(name: str) -> AttackSet:
     """
     if name == "arithmetic":
         return AttackSet(name, read_rows(ARITHMETIC))
-    made = AttackSet(name, make_gsm8k_rows(os.environ.get(GSM8K_DIR)))
+    rows = make_gsm8k_rows(os.environ.get(GSM8K_DIR))
+    made = AttackSet(name, pd.concat([rows, add_problems(read_rows(GSM8K_TRAINED), rows)], ignore_index=True))
     if made.digest != GSM8K_DIGEST:
         logger.warning(
             "This set is not the published one (its digest is %s, not %s), because the copy of GSM8K is another one. "
@@ -87,6 +92,12 @@ def load_set(name: str) -> AttackSet:
 def read_rows(path: Path) -> pd.DataFrame:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return pd.DataFrame([json.loads(line) for line in file])
+
+
+def add_problems(solutions: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Add part and problem to solutions with `kind` and `problem_id`; those to problems outside `rows` are dropped."""
+    problems = rows[["part", "problem_id", "problem"]].drop_duplicates("problem_id")
+    return solutions.merge(problems, on="problem_id")[list(COLUMNS)]
 
 
 def make_gsm8k_rows(folder: str | None, num_problems: dict[str, int] | None = None) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 import json
 import os
 
+import pandas as pd
 import pytest
 
 from pvg_hf.experimental.bench.attack_sets import (
@@ -10,6 +11,8 @@ from pvg_hf.experimental.bench.attack_sets import (
     GSM8K_DIGEST,
     STYLES,
     TEST,
+    TRAINED_HEAD,
+    add_problems,
     load_set,
     make_gsm8k_rows,
 )
@@ -69,6 +72,20 @@ def test_gsm8k_is_made_from_the_users_copy(tmp_path):
     assert set(STYLES) & set(rows["kind"]) == {"confident"}
 
 
+def test_solutions_get_the_problems_of_the_set():
+    rows = pd.DataFrame({"part": TEST, "problem_id": ["a", "a", "b"], "problem": ["A?", "A?", "B?"]})
+    solutions = pd.DataFrame({"kind": TRAINED_HEAD, "problem_id": ["b", "c"], "solution": ["1", "2"]})
+    assert add_problems(solutions, rows).values.tolist() == [[TEST, TRAINED_HEAD, "b", "B?", "1"]]
+
+
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K")
-def test_gsm8k_has_the_published_digest():
-    assert load_set("gsm8k").digest == GSM8K_DIGEST
+def test_gsm8k_has_the_published_digest_and_graded_mistakes_of_a_trained_prover():
+    made = load_set("gsm8k")
+    assert made.digest == GSM8K_DIGEST
+    trained = made.rows[made.rows["kind"] == TRAINED_HEAD]
+    assert len(trained) > 200
+    assert set(trained["part"]) == {TEST}
+    task = load_task("gsm8k", path=os.environ["PVG_GSM8K_DIR"])
+    problems = {row["problem_id"]: row for row in task.problems("test")}
+    for row in trained.to_dict("records"):
+        assert not grade_solution(task, problems[row["problem_id"]], row["solution"]).correct, row
