@@ -343,11 +343,6 @@ class SolutionIndex:
         """
         return self._thresholds.get((own_verifier(round_index) if verifier is None else verifier, round_index))
 
-    def problems(self, round_index: int, *, is_test: bool = True) -> list[str]:
-        """Ids of the problems that a round has solutions to, in ascending order."""
-        query = "SELECT DISTINCT problem_id FROM listed WHERE round_index = ? AND is_test = ? ORDER BY 1"
-        return [found for (found,) in self._ask(query, [round_index, is_test])]
-
     def count(self, query: Query) -> int:
         """Number of solutions that match a query."""
         return self._select("count(*)", query, "")[0][0]
@@ -380,12 +375,6 @@ class SolutionIndex:
         for round_index, role, sample_index, verifier, score in self._ask(f"{query} ORDER BY verifier", [problem_id]):
             found.setdefault((round_index, Role(role), sample_index), {})[verifier] = score
         return found
-
-    def solutions(self, round_index: int, problem_id: str, *, is_test: bool = True) -> list[dict[str, Any]]:
-        """Full rows of a problem's solutions in a round, the most convincing of each role first."""
-        query = "SELECT file_index, row_index FROM listed WHERE round_index = ? AND problem_id = ? AND is_test = ?"
-        places = self._ask(f"{query} ORDER BY role, score DESC, sample_index", [round_index, problem_id, is_test])
-        return self.read(places)
 
     def scores(self, round_index: int, *, is_test: bool = True) -> dict[bool, np.ndarray]:
         """
@@ -509,7 +498,3 @@ def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
             for name, is_test in ((pool_test_file, True), (pool_file, False))
         ]
         yield from (file for file in files if file.path.exists())
-
-
-def role_rows(rows: Sequence[dict[str, Any]], role: Role) -> list[dict[str, Any]]:
-    return [row for row in rows if row["role"] == role.value]

@@ -16,7 +16,7 @@ PHASE_RECORD = "phase.json"  # in the folder of a phase: processes, seconds and 
 ANNOTATIONS = "annotations.jsonl"  # in a run's folder: labels and notes that people gave solutions in the app
 REVIEW = "review.csv"  # undecided proofs, for people to label
 
-_ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")
+ROUND_NAME = r"round-(?:[0-9]{3}|[1-9][0-9]{3,})"  # pattern of the names of rounds from 0 on
 
 
 def round_name(round_index: int) -> str:
@@ -33,5 +33,4 @@ def round_folders(folder: Path) -> dict[int, Path]:
 
 def round_index_of(name: str) -> int | None:
     """Parse a name from [`round_name`]; `None` for `base` and for any other text."""
-    match = _ROUND_NAME.fullmatch(name)
-    return None if match is None else int(match[1])
+    return int(name.removeprefix("round-")) if re.fullmatch(ROUND_NAME, name) else None

@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +122,12 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_parquet(path: Path, rows: "DataFrame") -> None:
+    """Write a table without its index. Pages have checksums, so that readers notice damage."""
+    with replacing(path) as temporary:
+        rows.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
 def remove(folder: Path) -> None:

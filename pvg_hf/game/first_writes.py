@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.afterwards import only_warning
-from pvg_hf.core.files import sync_tree
+from pvg_hf.core.files import sync_tree, write_parquet
 from pvg_hf.core.integrity import find_damaged, write_digests
 from pvg_hf.report.page import render_page
 from pvg_hf.report.plots.style import Plot, new_canvas
@@ -29,7 +29,7 @@ def try_checkpoint(root: Path) -> None:
         partial.mkdir()
         save_file(weights, partial / "model.safetensors")
         torch.save(weights, partial / "optimizer.pt")
-        rows.to_parquet(partial / "rows.parquet", write_page_checksum=True)
+        write_parquet(partial / "rows.parquet", rows)
         write_digests(partial)
         sync_tree(partial)
         partial.rename(final)

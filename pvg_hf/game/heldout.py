@@ -12,7 +12,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import replacing
+from pvg_hf.core.files import write_parquet
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
@@ -111,9 +111,7 @@ def score_heldout(
     if context.processes.is_main_process:
         if bias:
             replace(VerifierInput.load(verifier), likelihood_bias=bias).save(verifier)
-        # Whole or not at all: half a file would keep the verifier from being loaded again.
-        with replacing(verifier / HELDOUT) as temporary:
-            rows.to_parquet(temporary, write_page_checksum=True)
+        write_parquet(verifier / HELDOUT, rows)
         calibrate(known, labels, threshold=threshold, pair_accuracy=accuracy).save(verifier)
     counts: dict[str, float | None] = {f"verifier/{name}": number for name, number in scorer.counts.items()}
     if is_observed:

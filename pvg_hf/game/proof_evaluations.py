@@ -11,6 +11,7 @@ from datasets import Dataset
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import write_parquet
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
@@ -60,7 +61,7 @@ def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Fi
         written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
     table = _table(context.problems.task, rows, broadcast_object_list(written)[0])
     if context.processes.is_main_process:
-        table.to_parquet(output / EVALUATIONS, write_page_checksum=True)
+        write_parquet(output / EVALUATIONS, table)
     figures = evaluation_figures(table)
     if (pool / LABELS).exists():
         figures |= _label_figures(pool)

@@ -12,7 +12,7 @@ from pathlib import Path
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from pvg_hf.core.disk_names import CRITIC_FOLDER, round_name
+from pvg_hf.core.disk_names import CRITIC_FOLDER, ROUND_NAME, round_index_of, round_name
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.run.layout import (
@@ -36,8 +36,6 @@ PUBLISHED_PLAYERS = ("prover", "verifier")
 BASES = {player: f"{player}-base" for player in PUBLISHED_PLAYERS}
 
 SOLUTIONS = "solutions"
-
-TAG = re.compile(r"round-\d{3,}")  # tag of a published round
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class RunRepos:
         return cls(namespace, run)
 
 
-ROUND = r"(?P<round>round-\d{3,})"
+ROUND = rf"(?P<round>{ROUND_NAME})"
 
 SIDE = "(helpful|sneaky)"
 
@@ -148,8 +146,10 @@ def is_record(path: str, round_index: int) -> bool:
     earlier.
     """
     found = next((match for pattern in _RECORDS if (match := pattern.fullmatch(path))), None)
-    name = found and found.groupdict().get("round")
-    return found is not None and (name is None or int(name.removeprefix("round-")) <= round_index)
+    if found is None:
+        return False
+    index = round_index_of(found.groupdict().get("round") or "")
+    return index is None or index <= round_index
 
 
 def is_ours(kind: str, path: str) -> bool:

@@ -16,12 +16,12 @@ from tqdm.contrib.concurrent import thread_map
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
-from pvg_hf.core.disk_names import round_name
+from pvg_hf.core.disk_names import round_index_of, round_name
 from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.files import sync_tree
 from pvg_hf.core.hub_access import DamagedDownload, ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
-from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, is_record, place_of_base, place_of_player
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, RunRepos, is_record, place_of_base, place_of_player
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.judgements import judgement_folders
@@ -214,7 +214,7 @@ class _Source:
     def find(cls, run: str, round_index: int | Literal["latest"]) -> "_Source":
         repos, api = RunRepos.parse(run), HfApi(library_name="pvg_hf")
         tags = Repository(api, repos.solutions, "dataset").tags()
-        rounds = sorted(int(name.removeprefix("round-")) for name in tags if TAG.fullmatch(name))
+        rounds = sorted(index for name in tags if (index := round_index_of(name)) is not None)
         if not rounds:
             raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
         if round_index != "latest" and round_index not in rounds:

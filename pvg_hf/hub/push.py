@@ -13,7 +13,7 @@ from huggingface_hub import HfApi
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
-from pvg_hf.core.disk_names import round_name
+from pvg_hf.core.disk_names import round_index_of, round_name
 from pvg_hf.core.hub_access import ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.pairs.build import add_labels, round_pairs
@@ -28,7 +28,6 @@ from pvg_hf.hub.layout import (
     PROMPTS,
     PUBLISHED_PLAYERS,
     SOLUTIONS,
-    TAG,
     RunRepos,
     is_ours,
     is_result,
@@ -119,7 +118,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
 def _has_new_judgements(publication: Publication, solutions: Repository) -> bool:
     """Whether evaluations have been stored since the round was published; those of all rounds go with the newest."""
     files = {path: source for path, source in publication.results(SOLUTIONS).items() if path.startswith(f"{JUDGING}/")}
-    if not files or any(_round_of(name) > publication.round_index for name in solutions.tags()):
+    if not files or any(_is_later(name, publication) for name in solutions.tags()):
         return False
     tree = solutions.tree(publication.tag)
     return any(not is_same(source, tree.get(path)) for path, source in files.items())
@@ -133,7 +132,7 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
         ValueError: if there are such tags and `overwrite` is not set.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
-    later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
+    later = {kind: [name for name in tags[kind] if _is_later(name, publication)] for kind in tags}
     others = {
         kind: _differing_paths(publication, kind, repositories[kind]) for kind in tags if publication.tag in tags[kind]
     }
@@ -158,9 +157,10 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
             repositories[kind].remove_tag(name)
 
 
-def _round_of(tag: str) -> int:
-    """Round of a tag; -1 for any other tag."""
-    return int(tag.removeprefix("round-")) if TAG.fullmatch(tag) else -1
+def _is_later(tag: str, publication: Publication) -> bool:
+    """Whether a tag is that of a later round."""
+    index = round_index_of(tag)
+    return index is not None and index > publication.round_index
 
 
 def _differing_paths(publication: Publication, kind: str, repository: Repository) -> list[str]:

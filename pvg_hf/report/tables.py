@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
-from pvg_hf.core.disk_names import BASE_ROUND, round_name
+from pvg_hf.core.disk_names import BASE_ROUND, ROUND_NAME, round_index_of, round_name
 from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.core.stopwatch import PAST_PARTICIPLES, Spent
@@ -121,7 +121,7 @@ NEW_TEXTS = tuple(f"new_texts/{role}_{kind}" for role in GAME_ROLES for kind in 
 
 POOL_MEASURES = ("accepted", "accepted_change", "auc", "pair_accuracy")
 
-_POOL_KEY = re.compile(r"pools/(\w+)/(round-\d+)/(base|round-\d+)")
+_POOL_KEY = re.compile(rf"pools/(\w+)/({ROUND_NAME})/(base|{ROUND_NAME})")
 
 
 # Heading, and the prefix of its counts after `pairs/` or `heldout_pairs/`.
@@ -282,7 +282,8 @@ def _pools_table(cells: dict[tuple[int, int], Figure], key: str) -> Table:
 
 
 def _pool_round(name: str) -> int:
-    return BASE_ROUND if name == "base" else int(name.removeprefix("round-"))
+    index = round_index_of(name)
+    return BASE_ROUND if index is None else index
 
 
 def judgement_tables(run: RunData) -> dict[str, Table]:

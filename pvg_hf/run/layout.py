@@ -329,7 +329,7 @@ class PhaseKey:
         return {"phase": self.name, "round": self.round_index}
 
     def __str__(self) -> str:
-        return self.name if self.round_index is None else f"round-{self.round_index:03d}/{self.name}"
+        return self.name if self.round_index is None else f"{round_name(self.round_index)}/{self.name}"
 
     @classmethod
     def parse(cls, text: str, round_index: int | None = None) -> "PhaseKey":

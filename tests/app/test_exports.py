@@ -10,6 +10,7 @@ from pvg_hf.app.links import View
 from pvg_hf.app.pairs_export import FORMATS, MAX_ROWS, write_export
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.core.roles import Outcome, Role
+from tests.support.index_rows import problem_ids
 
 
 def exported(index, view: View, kind: str, folder) -> list[dict]:
@@ -63,7 +64,7 @@ def test_dpo_pairs_a_correct_with_an_incorrect_solution_to_the_same_problem(inde
     for row in rows:
         assert truth[row["prompt"], row["chosen"]]
         assert not truth[row["prompt"], row["rejected"]]
-    sides = {name: [one.correct for one in listed if one.problem_id == name] for name in index.problems(1)}
+    sides = {name: [one.correct for one in listed if one.problem_id == name] for name in problem_ids(index, 1)}
     assert len(rows) == sum(min(some.count(True), some.count(False)) for some in sides.values())
 
 

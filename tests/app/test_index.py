@@ -14,6 +14,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness
 from pvg_hf.run.layout import RunFolder
+from tests.support.index_rows import problem_ids, solution_rows
 
 ROUNDS = (0, 1)
 
@@ -86,7 +87,7 @@ def test_a_mistake_fools_the_verifiers_of_all_rounds_that_accept_it(index, arith
 
 
 def test_solutions_of_the_base_prover_have_the_first_verifiers_scores(index):
-    assert len(index.problems(-1)) == 12
+    assert len(problem_ids(index, -1)) == 12
     found = index.find(Query(-1, is_test=True))
     crossed = index.crossed_scores(found[0].problem_id)
     assert found[0].score == crossed[-1, found[0].role, found[0].sample_index][0]
@@ -133,7 +134,7 @@ def test_a_key_names_a_solution(index):
 def test_a_problems_solutions_are_the_pools_rows(index, arithmetic_run, is_test, prefix):
     table = whole_table(arithmetic_run, 1, prefix)
     problem_id = table["problem_id"].iloc[-1]
-    found = index.solutions(1, problem_id, is_test=is_test)
+    found = solution_rows(index, 1, problem_id, is_test=is_test)
     expected = table[table["problem_id"] == problem_id].sort_values(["role", "score"], ascending=[True, False])
     assert found == expected.astype(object).where(expected.notna(), None).to_dict("records")
 
@@ -164,7 +165,7 @@ def test_a_damaged_file_is_named_and_the_others_are_shown(run_copy):
     (pool,) = index.damage
     assert str(file) in pool
     assert f"Delete the folder {file.parent}" in pool
-    assert {row["role"] for row in index.solutions(1, index.problems(1)[0])} == {"helpful"}
+    assert {row["role"] for row in solution_rows(index, 1, problem_ids(index, 1)[0])} == {"helpful"}
 
 
 def test_copies_of_a_rounds_folders_are_ignored(run_copy):

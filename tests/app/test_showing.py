@@ -9,6 +9,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.report.escaping import Line, show_preformatted
 from pvg_hf.run.layout import RunFolder
 from tests.support.game_runs import forget_digests
+from tests.support.index_rows import problem_ids
 
 
 def test_a_mistake_is_beside_the_most_convincing_correct_solution_of_the_helpful_role(index):
@@ -74,7 +75,7 @@ def test_steps_have_the_score_of_the_text_so_far(index, scores, believed_from):
 
 
 def test_a_problem_in_every_round_has_the_scores_of_all_verifiers(index):
-    problem_id = index.problems(1)[0]
+    problem_id = problem_ids(index, 1)[0]
     shown = show_every_round(index, problem_id)
     assert [one.round_index for one in shown] == [-1, 0, 1]
     for one in shown:

@@ -15,6 +15,7 @@ from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.roles import Role
 from pvg_hf.data.annotations import read_annotations
 from pvg_hf.run.layout import RunFolder
+from tests.support.index_rows import problem_ids, solution_rows
 
 MISTAKES = Query(1, is_test=True, role=Role.SNEAKY, correct=False)
 ROWS = "table.solutions tbody tr"
@@ -84,7 +85,7 @@ def test_filters_search_and_order_are_in_the_address(app, open_page, index):
     page.locator("thead a", has_text="tokens").click()
     expect(page).to_have_url(re.compile("role=helpful.*sort=-tokens"))
     expect(page.locator("th[aria-sort=descending]")).to_contain_text("tokens")
-    word = index.solutions(1, index.problems(1)[0])[0]["problem"].split()[0]
+    word = solution_rows(index, 1, problem_ids(index, 1)[0])[0]["problem"].split()[0]
     search = page.get_by_label("Search")
     search.press_sequentially(word, delay=20)
     number = index.count(Query(1, role=Role.HELPFUL, search=word))

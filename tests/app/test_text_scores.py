@@ -7,6 +7,7 @@ import pytest
 from pvg_hf.app import text_scores
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.text_scores import ScoreDesk
+from tests.support.index_rows import problem_ids, solution_rows
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,8 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     index = run.index()
     rows = [
         row
-        for problem_id in index.problems(round_index)
-        for row in index.solutions(round_index, problem_id)
+        for problem_id in problem_ids(index, round_index)
+        for row in solution_rows(index, round_index, problem_id)
         if row["solution"] == row["solution"].strip()
     ]
     row = rows[0]
@@ -59,7 +60,7 @@ def test_a_generative_verifier_scores_as_it_did_in_the_game(score_run, open_desk
     run = OpenRun(score_run.root)
     desk, index = open_desk(run), run.index()
     assert desk.rounds() == [0, 1]
-    rows = [row for problem_id in index.problems(1) for row in index.solutions(1, problem_id)][:8]
+    rows = [row for problem_id in problem_ids(index, 1) for row in solution_rows(index, 1, problem_id)][:8]
     assert len({row["score"] for row in rows}) > 1
     for row in rows:
         assert desk.score(1, row["problem"], row["solution"]).score == pytest.approx(row["score"], abs=1e-4)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import replacing
+from pvg_hf.core.files import write_parquet
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import is_valid_mistake, scored_rows
 from pvg_hf.experimental.attacks.attack_plan import kind_of
@@ -62,8 +62,7 @@ def write_evidence(results: Sequence[AttackResult], output: Path) -> None:
     curves = pd.concat([result.curve().assign(**_labels(result)) for result in results], ignore_index=True)
     outcomes = pd.DataFrame(map(_outcome, results))
     for name, table in ((ATTACK_CURVES, curves), (ATTACK_OUTCOMES, outcomes)):
-        with replacing(output / name) as temporary:
-            table.to_parquet(temporary, index=False)
+        write_parquet(output / name, table)
 
 
 def _convincing(result: AttackResult) -> Exploit:

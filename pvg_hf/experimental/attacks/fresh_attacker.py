@@ -16,7 +16,7 @@ import pandas as pd
 from pvg_hf.check.mistakes import refuse_mistakes
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import AttackSettings
-from pvg_hf.core.files import remove, replacing, write_json
+from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_seconds
@@ -125,12 +125,10 @@ def _train(
     fixed = {} if helpful_score is None else {"score/helpful_correct": helpful_score}
     run_prover(context, output / _PROVER, honest=HonestSide(fixed, fixed))
     curve = attack_curve(context.metrics)
-    with replacing(output / CURVE) as temporary:
-        curve.to_parquet(temporary, index=False)
+    write_parquet(output / CURVE, curve)
     stopping, prover = context.recipe.stopping, context.recipe.prover
     exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
-    with replacing(output / TEXTS) as temporary:
-        _attack_texts(context, output / _PROVER, num_problems).to_parquet(temporary, index=False)
+    write_parquet(output / TEXTS, _attack_texts(context, output / _PROVER, num_problems))
     threshold = read_json(verifier.folder / CALIBRATION)["threshold"]
     weight = stopping.newest_weight(prover.num_batches)
     return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)

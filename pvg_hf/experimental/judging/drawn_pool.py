@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.figure import Figure, rate
-from pvg_hf.core.files import remove, replacing
+from pvg_hf.core.files import remove, write_parquet
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
@@ -62,11 +62,9 @@ def draw_pool(
             texts = list(dict.fromkeys(rows["solution"]))
             scores = dict(zip(texts, scorer([problem["problem"]] * len(texts), texts), strict=True))
             rows["score"] = rows["solution"].map(scores).astype(float)
-            with replacing(part) as temporary:
-                rows[_COLUMNS].to_parquet(temporary, index=False)
+            write_parquet(part, rows[_COLUMNS])
     pool = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
-    with replacing(output / DRAWN_POOL) as temporary:
-        pool.to_parquet(temporary, index=False)
+    write_parquet(output / DRAWN_POOL, pool)
     remove(output / _PARTS)
     return pool
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import replacing
+from pvg_hf.core.files import write_parquet
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.role_figures import scored_rows
@@ -50,8 +50,7 @@ def judge_attacks(judged: JudgedRound, settings: AttackSettings, output: Path) -
     results = _results(judged, settings)
     write_evidence(results, output)
     texts = pd.concat([result.texts().assign(family=f"trained/{kind_of(result.attack)}") for result in results])
-    with replacing(output / FOUND_ATTACKS) as temporary:
-        found_attacks(texts, judged.threshold).to_parquet(temporary, index=False)
+    write_parquet(output / FOUND_ATTACKS, found_attacks(texts, judged.threshold))
     first = _results(judged.run.round(0), settings) if judged.round_index > 0 else []
     return attack_figures(results, first, judged.threshold)
 

@@ -10,7 +10,7 @@ from scipy.stats import hypergeom
 from pvg_hf.config.fields import AtLeastTwo, Count, section
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import replacing
+from pvg_hf.core.files import write_parquet
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
@@ -61,10 +61,8 @@ def judge_untrained_attacks(judged: JudgedRound, settings: UntrainedAttackSettin
     texts = score_texts(texts, judged.scorer())
     searched = _search_rows(drawn, problems)
     everything = pd.concat([texts, searched], ignore_index=True)[ATTACK_COLUMNS]
-    with replacing(output / ATTACK_TEXTS) as temporary:
-        everything.to_parquet(temporary, index=False)
-    with replacing(output / FOUND_ATTACKS) as temporary:
-        found_attacks(everything, judged.threshold).to_parquet(temporary, index=False)
+    write_parquet(output / ATTACK_TEXTS, everything)
+    write_parquet(output / FOUND_ATTACKS, found_attacks(everything, judged.threshold))
     return {
         **acceptance_by_family(texts, judged.threshold),
         **search_figures(drawn, judged.threshold, settings.budget),
@@ -102,8 +100,7 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
     if not earlier:
         return {"accepted/all": rate_by_problem([], [])}
     texts = score_texts(pd.concat(earlier, ignore_index=True).drop(columns="score"), judged.scorer())
-    with replacing(output / ATTACK_TEXTS) as temporary:
-        texts.to_parquet(temporary, index=False)
+    write_parquet(output / ATTACK_TEXTS, texts)
     accepted = texts["score"] > judged.threshold
     figures = {"accepted/all": rate_by_problem(accepted, texts["problem_id"])}
     for k, rows in texts.groupby("round_index"):

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import remove, replacing, write_json
+from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import missing_files, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.pool import load_pool
@@ -77,7 +77,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     for key, rows, counts in _score_all(context.players, context.stop, todo, title=str(context.phase)):
         if processes.is_main_process:
             write_json(parts[key].with_suffix(".json"), counts)
-            _write(rows[COLUMNS], parts[key])  # last, because it marks the part as done
+            write_parquet(parts[key], rows[COLUMNS])  # last, because it marks the part as done
     processes.wait_for_everyone()
     totals: Counter[str] = Counter()
     for path in parts.values():
@@ -87,7 +87,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     table = pd.concat([*map(pd.read_parquet, parts.values()), own[COLUMNS]], ignore_index=True)
     processes.wait_for_everyone()  # all have read the parts
     if processes.is_main_process:
-        _write(table, output / POOL_SCORES)
+        write_parquet(output / POOL_SCORES, table)
         remove(output / POOL_SCORE_PARTS)
     return table
 
@@ -173,11 +173,6 @@ def _first_scores(rows: pd.DataFrame, folder: RunFolder) -> np.ndarray:
     return rows[SOLUTION_KEYS].merge(table, on=SOLUTION_KEYS, how="left")["score"].to_numpy(float)
 
 
-def _write(rows: pd.DataFrame, path: Path) -> None:
-    with replacing(path) as temporary:
-        rows.to_parquet(temporary, index=False, write_page_checksum=True)
-
-
 def run_evaluate(context: PhaseContext, output: Path) -> str:
     """
     Write `metrics.json` (figures with n and interval), `problems.parquet`, `answering.json` (its calibration) and
@@ -213,7 +208,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     figures |= context.recipe.verifier.implementation().evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / FIGURES, {key: figure.to_dict() for key, figure in figures.items()})
-        problem_table(test).to_parquet(output / PROBLEMS, write_page_checksum=True)
+        write_parquet(output / PROBLEMS, problem_table(test))
         answering = fit_answers(folder, round_index, context.problems.task)
         write_json(output / ANSWERING, None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
