@@ -58,7 +58,8 @@ def study(arguments) -> str:
         num_correct = judged.groupby("problem_id")["correct"].transform("sum")
         differ = judged[num_correct == 1][: arguments.num_problems and 2 * arguments.num_problems]
         for name in arguments.kinds:
-            file = arguments.output / f"{name}-seed-{seed}.json"
+            settings = f"{Path(arguments.model).name}-{name}-{arguments.learning_rate:g}-{arguments.max_steps}"
+            file = arguments.output / f"{settings}-seed-{seed}.json"
             if not file.is_file():
                 write_json(file, train_and_score(arguments, KINDS[name], seed, rows[is_first], differ))
             scores = pd.Series(json.loads(file.read_text())["scores"], differ.index)

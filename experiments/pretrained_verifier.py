@@ -44,7 +44,8 @@ def study(arguments) -> str:
 
     rows = pd.DataFrame(read_lines(arguments.folder / SOLUTIONS)).rename(columns={"is_correct": "correct"})
     rows = rows[: arguments.num_solutions]
-    states, ends, likelihoods = read_states(arguments.model, rows, arguments.output.with_suffix(".npz"))
+    cache = arguments.output.with_name(f"{arguments.output.stem}-{Path(arguments.model).name}.npz")
+    states, ends, likelihoods = read_states(arguments.model, rows, cache)
     found: dict[str, dict[str, list[Figure]]] = {}
     for seed in arguments.seeds:
         is_first = first_half(rows["problem_id"], seed=seed).to_numpy()
