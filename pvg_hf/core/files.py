@@ -125,7 +125,7 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_parquet(path: Path, rows: "DataFrame") -> None:
-    """Write a table without its index. Pages have checksums, so that readers notice damage."""
+    """Write a table without its index, see [`replacing`]. Its pages have checksums, so that readers notice damage."""
     with replacing(path) as temporary:
         rows.to_parquet(temporary, index=False, write_page_checksum=True)
 
