@@ -23,6 +23,7 @@ from pvg_hf.report.page import render_page
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import check_finished_phases, check_same_recipe
+from tests.support.index_rows import problem_ids, solution_rows
 from tests.support.recall_task import RecallTask
 
 PROBLEM = RecallTask(num_train=60, num_test=4).problems("test")["problem"][0]
@@ -73,8 +74,8 @@ def show_app(root: Path) -> object:
     index, texts = run.index(), []
     for round_index in (BASE_ROUND, 0, 1):
         for is_test in (False, True):
-            found = index.problems(round_index, is_test=is_test)
-            texts += [found, *(index.solutions(round_index, name, is_test=is_test) for name in found[:3])]
+            found = problem_ids(index, round_index, is_test=is_test)
+            texts += [found, *(solution_rows(index, round_index, name, is_test=is_test) for name in found[:3])]
             texts += [scores.tolist() for scores in index.scores(round_index, is_test=is_test).values()]
     thresholds = [index.threshold(round_index) for round_index in (0, 1)]
     if index.damage:

@@ -36,6 +36,7 @@ from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.run.layout import RunFolder
+from tests.support.index_rows import problem_ids
 from tests.support.message_games import small_game, small_recipe
 
 hub_access.WAITS = (0.01, 0.02)  # three attempts
@@ -114,7 +115,7 @@ def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
 def open_in_the_app(source: str) -> tuple[list[int], list[str]]:
     """Rounds and the first problems of the app's index."""
     index = open_run(source).index()
-    return index.rounds, index.problems(index.rounds[-1])[:5]
+    return index.rounds, problem_ids(index, index.rounds[-1])[:5]
 
 
 def play_recipe(recipe: dict[str, Any], **options: Any) -> str:

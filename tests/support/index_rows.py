@@ -8,9 +8,9 @@ from pvg_hf.app.index import Query, SolutionIndex
 Row = Mapping[str, Any]
 
 
-def problem_ids(index: SolutionIndex, round_index: int) -> list[str]:
-    """Ids of the test problems that a round has solutions to, in ascending order."""
-    return sorted({one.problem_id for one in index.find(Query(round_index, is_test=True))})
+def problem_ids(index: SolutionIndex, round_index: int, *, is_test: bool = True) -> list[str]:
+    """Ids of the problems that a round has solutions to, in ascending order."""
+    return sorted({one.problem_id for one in index.find(Query(round_index, is_test))})
 
 
 def solution_rows(index: SolutionIndex, round_index: int, problem_id: str, *, is_test: bool = True) -> list[Row]:

@@ -4,6 +4,7 @@ import pytest
 
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.experimental.study.legibility import open_study
+from tests.support.index_rows import problem_ids, solution_rows
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def test_the_sheet_holds_solutions_of_the_run(study, arithmetic_run):
     assert len(sheet) == 6
     assert sum(item.correct for item in sheet) == 3
     for item in sheet:
-        rows = index.solutions(item.round_index, item.problem_id)
+        rows = solution_rows(index, item.round_index, item.problem_id)
         same = [row for row in rows if row["solution"].strip() == item.solution and row["role"] == item.role]
         assert {(row["correct"], row["problem"]) for row in same} == {(item.correct, item.problem)}
 
@@ -31,5 +32,5 @@ def test_the_sheet_follows_from_the_run_and_the_participant(study, arithmetic_ru
 
 def test_only_test_problems_are_judged(study, arithmetic_run):
     index = OpenRun(arithmetic_run).index()
-    test = {problem_id for k in index.rounds for problem_id in index.problems(k)}
+    test = {problem_id for k in index.rounds for problem_id in problem_ids(index, k)}
     assert {item.problem_id for item in study.sheet("ann")} <= test
