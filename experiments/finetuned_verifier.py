@@ -51,8 +51,11 @@ def study(arguments) -> str:
 
     rows = pd.DataFrame(read_lines(arguments.folder / SOLUTIONS)).rename(columns={"is_correct": "correct"})
     found: dict[str, dict[str, list[Figure]]] = {}
+    ordered: dict[str, list[list[float]]] = {name: [] for name in arguments.kinds}
+    from_references = []
     for seed in arguments.seeds:
         is_first = first_half(rows["problem_id"], seed=seed)
+        from_references.append(chosen_sides(rows[is_first])[1].mean())
         judged = rows[~is_first].reset_index(drop=True)
         # Where both solutions are right or both wrong, no order of them changes a figure within problems.
         num_correct = judged.groupby("problem_id")["correct"].transform("sum")
@@ -62,7 +65,13 @@ def study(arguments) -> str:
             file = arguments.output / f"{settings}-seed-{seed}.json"
             if not file.is_file():
                 write_json(file, train_and_score(arguments, KINDS[name], seed, rows[is_first], differ))
-            scores = pd.Series(json.loads(file.read_text())["scores"], differ.index)
+            stored = json.loads(file.read_text())
+            if len(stored["scores"]) != len(differ):
+                raise ValueError(
+                    f"{file} has scores of {len(stored['scores'])} solutions, and {len(differ)} are judged; delete it."
+                )
+            ordered[name].append([line["accuracy"] for line in stored["log"] if line["loss"] is not None])
+            scores = pd.Series(stored["scores"], differ.index)
             scored = judged.assign(score=scores.reindex(judged.index, fill_value=0.0))
             figures = {"auc": roc_auc(scored.loc[differ.index]), "pair accuracy": pair_accuracy(scored)}
             for figure, value in (figures | measure_choice(scored)).items():
@@ -74,6 +83,8 @@ def study(arguments) -> str:
             "seeds": arguments.seeds,
             "max_steps": arguments.max_steps,
             "learning_rate": arguments.learning_rate,
+            "share of references among the correct sides": from_references,
+            "training pairs ordered rightly, by 4 steps": ordered,
             "figures": {
                 name: {figure: [value.to_dict() for value in values] for figure, values in row.items()}
                 for name, row in found.items()
@@ -144,13 +155,20 @@ def make_pairs(learned, tokenizer, verifier_input):
     """One pair of token ids for each incorrect solution."""
     from datasets import Dataset
 
-    right = learned[learned["correct"]].groupby("problem_id")["solution"].first()
     wrong = learned[~learned["correct"]]
     prompts = (wrong["question"] + "\n").tolist()
-    sides = {"chosen": wrong["problem_id"].map(right).fillna(wrong["reference"]), "rejected": wrong["solution"]}
+    sides = {"chosen": chosen_sides(learned)[0], "rejected": wrong["solution"]}
     return Dataset.from_dict(
         {f"{side}_ids": verifier_input.encode(tokenizer, prompts, texts.tolist()) for side, texts in sides.items()}
     )
+
+
+def chosen_sides(learned):
+    """The correct side for each incorrect solution, and whether it is the reference."""
+    right = learned[learned["correct"]].groupby("problem_id")["solution"].first()
+    wrong = learned[~learned["correct"]]
+    chosen = wrong["problem_id"].map(right)
+    return chosen.fillna(wrong["reference"]), chosen.isna()
 
 
 if __name__ == "__main__":

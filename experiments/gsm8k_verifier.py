@@ -80,6 +80,9 @@ def study(arguments) -> str:
 
 
 def read_lines(path: Path) -> list[dict]:
+    """Read the rows of a JSONL file; a `ValueError` if it is missing."""
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; name a folder that has {path.name}.")
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
 
