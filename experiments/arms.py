@@ -26,7 +26,7 @@ from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.load import refuse
 from pvg_hf.config.noise_section import CheckerConfig, ErrorBucketConfig, ErrorsConfig, NoiseConfig
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
@@ -130,8 +130,8 @@ def _checked_games(recipe: Recipe) -> list[ArmGame]:
             "The recipe has no `arms.checkers`, which names the checkers to compare; "
             "`arms: {checkers: {random: []}}` compares random errors with none."
         )
-    for line in admit_code(recipe):
-        logger.info("The recipe runs %s", line)
+    for setting in admit_recipe(recipe):
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     refuse(list(_mistakes(recipe)))
     games = [(seed, arm) for seed in recipe.arms.seeds for arm in (CLEAN, *recipe.arms.checkers)]
     for seed, arm in games:

@@ -25,7 +25,7 @@ from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.player_sizes import measure_size, read_model_config, read_pretraining_flops
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.load import refuse
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_text
 from pvg_hf.core.markdown import markdown_table
@@ -122,8 +122,8 @@ def _check(recipe: Recipe, games: Sequence[BaseGame]) -> None:
     models = sorted({model for _, model in games})
     if len({*map(label, models)}) < len(models):
         raise ValueError(f"Two of the models {models} have one name, and so would their runs: rename a folder.")
-    for line in admit_code(recipe):
-        logger.info("The recipe runs %s", line)
+    for setting in admit_recipe(recipe):
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     problems = GameProblems.load(recipe)
     mistakes = [
         mistake

@@ -21,7 +21,7 @@ import pandas as pd
 from datasets import Dataset, Value
 
 from experiments.command import run_experiment
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.files import write_text
 from pvg_hf.core.roles import Role
@@ -48,7 +48,7 @@ def main() -> int:
     def work() -> str:
         RunFolder.find(arguments.run)  # refuses a wrong folder
         judged = JudgedRun.open(arguments.run)
-        admit_code(judged.recipe)
+        admit_recipe(judged.recipe)
         round_index = arguments.round_index
         if round_index is None:
             round_index = max(judged.folder.rounds("pool"), default=0)

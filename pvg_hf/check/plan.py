@@ -18,7 +18,8 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.load import refuse
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.recipe import list_memory_settings
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
+from pvg_hf.core.extensions import AskedSetting, Effect
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
@@ -147,13 +148,13 @@ class GamePlan:
     recipe: Recipe
     problems: GameProblems
     rounds: list[RoundPlan]
-    code: list[str]  # custom code that the recipe runs
+    settings: list[AskedSetting]  # what the recipe does beyond the run
 
     def describe(self) -> str:
         """Describe the plan in lines of at most 80 columns."""
         recipe, plans = self.recipe, self.rounds
         header = [*_header(recipe, self.problems, plans[0])]
-        header += [line for named in self.code for line in _entry("Runs", named)]
+        header += list(_describe_effects(self.settings))
         lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
         for plan in plans:
             lines += _rows(plan)
@@ -201,7 +202,7 @@ def plan_game(recipe: Recipe, card: Card | None = None) -> GamePlan:
     Raises `RecipeError` if the recipe has mistakes; all of them are listed.
     Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
-    code = admit_code(recipe)
+    settings = admit_recipe(recipe)
     problems, mistakes = None, []
     try:
         problems = GameProblems.load(recipe)
@@ -215,11 +216,11 @@ def plan_game(recipe: Recipe, card: Card | None = None) -> GamePlan:
             )
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe.device, card)), *others]
-    for line in code if mistakes else ():
-        logger.info("The recipe runs %s", line)
+    for setting in settings if mistakes else ():
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     refuse(mistakes)
     assert problems is not None  # else that is a mistake
-    return GamePlan(recipe, problems, plan_rounds(recipe, problems, card), code)
+    return GamePlan(recipe, problems, plan_rounds(recipe, problems, card), settings)
 
 
 def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
@@ -255,6 +256,16 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         **({"Pilot": pilot} if has_pilot(recipe) else {}),
     }
     return [line for label, text in entries.items() for line in _entry(label, text)]
+
+
+def _describe_effects(settings: Sequence[AskedSetting]) -> Iterator[str]:
+    """Lines with what a recipe does beyond the run, by its effect, each effect explained once."""
+    for effect in Effect:
+        found = [setting for setting in settings if setting.effect is effect]
+        for setting in found:
+            yield from _entry(effect.verb.capitalize(), str(setting))
+        if found:
+            yield from _entry("", f"({effect.what})")
 
 
 def _describe_machine(first: RoundPlan) -> str:

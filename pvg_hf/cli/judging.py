@@ -12,6 +12,7 @@ from pvg_hf.cli.results import add_json, as_asked
 from pvg_hf.cli.sources import find_folder, find_recipe, find_verifier
 from pvg_hf.config import load_recipe
 from pvg_hf.config.load import read_yaml
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.game.cli import run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
@@ -104,8 +105,10 @@ def attack(words: Sequence[str]) -> int:
 
     def work() -> str:
         recipe = load_recipe(find_recipe(options.recipe), options.overrides)
+        admit_recipe(recipe)
         if recipe.attack is not None and recipe.attack.verifier is not None:
-            recipe = replace(recipe, attack=replace(recipe.attack, verifier=find_verifier(recipe.attack.verifier)))
+            attack = replace(recipe.attack, verifier=find_verifier(recipe.attack.verifier))
+            recipe = replace(recipe, attack=attack, origin=None)  # admitted under the name that the recipe has
         quiet_libraries()
         from pvg_hf.experimental.attacks.verifier_attack import FIGURES_FILE, SUMMARY, attack_verifier
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pvg_hf.cli.sources import find_folder, find_run, find_verifier, local_verifier
 from pvg_hf.config import load_recipe
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.hub.locate import PUBLISHED_NAME, is_published_name
 from pvg_hf.run.console import ScriptParser, print_result, quiet_libraries, set_up_logging
@@ -88,7 +89,8 @@ def push(words: Sequence[str]) -> int:
         if is_published_name(run):
             raise ValueError(f"`{run}` is published already. To continue it here: `pvg pull {run}`.")
         folder = Path(run)
-        hub = load_recipe(RunFolder(folder).recipe, options.overrides).hub
+        recipe = load_recipe(RunFolder(folder).recipe, options.overrides)
+        admit_recipe(recipe, "hub", "data")
         quiet_libraries()
         from pvg_hf.hub.publication import publishable_rounds
         from pvg_hf.hub.push import push_round
@@ -97,7 +99,7 @@ def push(words: Sequence[str]) -> int:
         if not rounds:
             raise ValueError(f"{folder} has no round that is evaluated and has its weights.")
         for round_index in rounds:
-            print_result(f"round {round_index}: {push_round(folder, round_index, hub=hub)}")
+            print_result(f"round {round_index}: {push_round(folder, round_index, hub=recipe.hub)}")
         return ""
 
     set_up_logging()

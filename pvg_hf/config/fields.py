@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 from pydantic.fields import FieldInfo
 
-from pvg_hf.core.extensions import cut_to_line, show_value, suggest
+from pvg_hf.core.extensions import AskedSetting, Effect, cut_to_line, show_value, suggest
 
 # Larger values are surely typing errors; these bounds do not say what is affordable.
 MAX_COUNT, MAX_STEPS, MAX_BATCH, MAX_ROUNDS, MAX_REPEATS, MAX_RANK = 10**9, 10**7, 10**6, 10**5, 10**4, 10**4
@@ -135,8 +135,62 @@ MAY_CHANGE = "x-may-change-on-resume"
 """Property of such a key in the JSON schema."""
 
 
-class NamesCode(Mark):
-    """Marks a key that can name a module or a command, or the environment variables that a command sees."""
+def names_code(value: object) -> bool:
+    """Whether a value names code outside of this package as `package.module:Name`."""
+    return isinstance(value, str) and ":" in value and value.split(":")[0].split(".")[0] != "pvg_hf"
+
+
+def always(value: object) -> bool:
+    """Whether a value needs consent that needs it whatever it is."""
+    return True
+
+
+def is_outside(value: object) -> bool:
+    """
+    Whether a model is named by a path, or by something that exists here, and not by its id on the Hub or in this
+    package.
+
+    A model of the Hub is read as data: its weights as safetensors, and none of its code.
+    """
+    return isinstance(value, str) and (re.fullmatch(r"[\w.-]+(/[\w.-]+)?", value) is None or os.path.exists(value))
+
+
+def leaves_machine(trackers: object) -> bool:
+    """Whether trackers send figures away; TensorBoard writes them into the run."""
+    return trackers != ["tensorboard"]
+
+
+def is_structured(value: object) -> bool:
+    """Whether a value is a text, list or mapping, and so may name code, a file or a server."""
+    return value is not None and not isinstance(value, (int, float))
+
+
+@plain_dataclass(frozen=True)
+class Asks(Mark):
+    """
+    Marks a key that needs the user's consent in a pulled recipe, unless it has its default or a false value.
+
+    Args:
+        concerns: Which values need it: those of a mapping one by one, as the names of code in a list.
+        beside: Only if the key of this name in the same section names code.
+    """
+
+    effect: Effect
+    concerns: Callable[[Any], bool] = bool
+    beside: str | None = None
+
+    def settings(self, key: str, value: object) -> Iterator[AskedSetting]:
+        """Yield what needs consent of the value of a key."""
+        of_code = self.concerns is names_code
+        if isinstance(value, dict):
+            entries = [(f"{key}.{name}", entry) for name, entry in value.items()]
+        else:
+            entries = [(key, entry) for entry in (value if isinstance(value, list) and of_code else [value])]
+        for name, entry in entries:
+            # Of `balanced+package.module:Name`, what is behind the sign is loaded.
+            loaded = entry.rpartition("+")[2] if of_code and isinstance(entry, str) else entry
+            if self.concerns(loaded):
+                yield AskedSetting.of(name, loaded, self.effect)
 
 
 class WholeGame(Mark):
@@ -191,9 +245,9 @@ class Decides(ArgumentMark):
 
 
 def fields_of(section: type) -> dict[str, FieldInfo]:
-    """Return the fields of a section by name."""
+    """Return the fields of a section by name, without those that are no key of a recipe."""
     assert is_pydantic_dataclass(section)
-    return section.__pydantic_fields__
+    return {name: info for name, info in section.__pydantic_fields__.items() if not info.exclude}
 
 
 def marks_of(config: type, kind: type[Mark]) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import date
 from functools import cache
 from itertools import pairwise
@@ -12,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from pvg_hf.config.fields import sections_of
+from pvg_hf.config.fields import fields_of, sections_of
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
 from pvg_hf.core.commands import pvg_command
@@ -49,8 +48,8 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
             in the other form (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
 
     Returns:
-        `Recipe`: the checked recipe; fields without a value have their defaults. Code that it names does not run
-        before [`~pvg_hf.config.trust.trust_recipe`] if the file came with a pulled run.
+        `Recipe`: the checked recipe; fields without a value have their defaults. If the file came with a pulled run,
+        nothing that it does beyond the run is done before [`~pvg_hf.config.trust.trust_recipe`].
 
     Raises:
         RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also
@@ -279,4 +278,4 @@ def known_keys(sections: Iterable[str], config: type = Recipe) -> list[str]:
     """List the keys of a nested section. Places in a list, and names in a mapping, are passed over."""
     for name in sections:
         config = dict(sections_of(config)).get(name, config)
-    return [field.name for field in fields(config)]
+    return list(fields_of(config))

@@ -8,6 +8,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 
 from pvg_hf.config import fields as f
 from pvg_hf.config.conditions import Condition
+from pvg_hf.core.extensions import Effect
 
 Policy = Literal["on_failure", "on_timeout", "always", "never"]
 
@@ -201,14 +202,14 @@ class ErrorsConfig:
 class CheckerConfig:
     """A checker that errs, instead of labels that flip."""
 
-    base: Annotated[str, f.NamesCode()] = "grade"
+    base: Annotated[str, f.Asks(Effect.RUNS, f.names_code)] = "grade"
     """Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function `(problem,
     solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time
     budget."""
-    command: Annotated[list[str], f.NamesCode()] = Field(default_factory=list)
+    command: Annotated[list[str], f.Asks(Effect.RUNS)] = Field(default_factory=list)
     """For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for one
     with the problem as JSON. Exit code 0 accepts."""
-    env: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]], f.NamesCode()] = Field(
+    env: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]], f.Asks(Effect.RUNS)] = Field(
         default_factory=list
     )
     """Names of environment variables that a command or function sees in addition to those that programs need to run
@@ -229,7 +230,7 @@ class CheckerConfig:
     decides."""
     max_attempts: f.Repeats = 3
     """Maximum number of calls per solution."""
-    critical: Annotated[str | None, f.NamesCode()] = None
+    critical: Annotated[str | None, f.Asks(Effect.RUNS, f.names_code)] = None
     """Problems whose solutions go directly to `slow_precise`: a column that is true or false, a condition (`difficulty
     >= 5`), or `package.module:Name` of a function of a problem."""
     slice_by: str | None = None

@@ -12,6 +12,7 @@ from pvg_hf.analyses.scaled import ScaledVerification, check_scaled_verification
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import fields as f
 from pvg_hf.config.noise_section import check_rates
+from pvg_hf.core.extensions import Effect
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 
@@ -19,7 +20,9 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 class PPOConfig:
     """Critic and updates of `algorithm: ppo`; `prover.beta` weighs the KL divergence in its rewards."""
 
-    critic: Annotated[str | None, f.LowersMemory("adapter", 8, needs_critic=True)] = None
+    critic: Annotated[
+        str | None, f.LowersMemory("adapter", 8, needs_critic=True), f.Asks(Effect.READS, f.is_outside)
+    ] = None
     """`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`.
     `verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the
     packaged verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the
@@ -144,7 +147,7 @@ class InvarianceConfig:
     writer.
     """
 
-    method: Annotated[str, f.Sets("invariance"), f.NamesCode()] = "none"
+    method: Annotated[str, f.Sets("invariance"), f.Asks(Effect.RUNS, f.names_code)] = "none"
     """`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the differences
     of the loss between environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a custom penalty as
     `package.module:Name`. Penalties need `bradley_terry` and `correction: none`."""
@@ -223,7 +226,7 @@ class ScratchConfig:
 
     model_type: str = "llama"
     """A `model_type` of transformers' `AutoConfig`."""
-    config: dict[str, Any] = Field(default_factory=dict)
+    config: Annotated[dict[str, Any], f.Asks(Effect.PASSES, f.is_structured)] = Field(default_factory=dict)
     """Arguments of that configuration, e.g. `{hidden_size: 128, num_hidden_layers: 3}`."""
     vocab_size: Annotated[int, Field(ge=300)] = 4096
     """Maximum size of the byte-level BPE vocabulary; few texts give fewer tokens."""
@@ -253,7 +256,7 @@ class PlayerConfig:
     if TYPE_CHECKING:
         max_steps: int  # of each player's own section
 
-    model: f.FilePath = "arithmetic"
+    model: Annotated[f.FilePath, f.Asks(Effect.READS, f.is_outside)] = "arithmetic"
     """A Hub id, a folder, or a packaged model: `arithmetic`, `functions` or `proofs` for either player,
     `arithmetic-small`, `arithmetic-judge` or `arithmetic-judge-small` for a verifier. A verifier of kind
     `bradley_terry` takes a language model and gives it a new head."""
@@ -305,7 +308,7 @@ class PlayerConfig:
     ] = "auto"
     """Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the phase,
     but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again."""
-    trainer: dict[str, Any] = Field(default_factory=dict)
+    trainer: Annotated[dict[str, Any], f.Asks(Effect.PASSES, f.is_structured)] = Field(default_factory=dict)
     """Further arguments of the trainer's config under TRL's names (`RewardConfig`, `GRPOConfig`). Arguments that a key
     of the recipe sets, or that the game relies on, are refused here."""
 
@@ -521,11 +524,13 @@ class ProverConfig(PlayerConfig):
     estimates the advantage of each token."""
     ppo: Annotated[PPOConfig | None, f.AfterBootstrap()] = None
     """Critic and settings of `algorithm: ppo`; defaults apply without this section."""
-    reward: Annotated[str, f.Sets(), f.AfterBootstrap(), f.NamesCode()] = "standardized_src"
+    reward: Annotated[str, f.Sets(), f.AfterBootstrap(), f.Asks(Effect.RUNS, f.names_code)] = "standardized_src"
     """A name in the table of rewards of docs/reference/formulas.md, or `package.module:Name`
     (docs/how-to/custom-code.md). The default does not depend on the scale of the scores; `src` is the form of Kirchner
     et al. 2024."""
-    reward_options: Annotated[dict[str, Any], f.Sets(), f.AfterBootstrap()] = Field(default_factory=dict)
+    reward_options: Annotated[
+        dict[str, Any], f.Sets(), f.AfterBootstrap(), f.Asks(Effect.PASSES, f.always, beside="reward")
+    ] = Field(default_factory=dict)
     """Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for
     `src`."""
     self_evaluation: SelfEvaluationConfig | None = None
@@ -560,7 +565,10 @@ class ProverConfig(PlayerConfig):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud."""
     generation: Annotated[
-        Generation, f.Sets(), f.Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
+        Generation,
+        f.Sets(),
+        f.Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching"),
+        f.Asks(Effect.SENDS, "vllm_server".__eq__),
     ] = "auto"
     """Engine that generates solutions, in training and minting. `auto`: vLLM if it is installed and there is a GPU
     (with `pvg play --launcher`), else `transformers`, which is a compiled `generate` with a static cache on a GPU,

@@ -1,18 +1,35 @@
 """The recipe: all settings of a game."""
 
 from collections.abc import Iterator
+from dataclasses import field, replace
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic import Field, InstanceOf, TypeAdapter, ValidationInfo, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from pvg_hf.config import fields as f
 from pvg_hf.config import sections as s
 from pvg_hf.config.noise_section import NoiseConfig, restate_rates
 from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, RatesConfig, VerifierConfig
+from pvg_hf.core.extensions import Effect
 
 NOT_PUBLISHED = "(a local path, which is not published)"
 """Replaces a path on the publisher's machine in a published recipe. To continue the run, set your own path."""
+
+
+class Origin(NamedTuple):
+    """
+    Origin of the recipe of a pulled run.
+
+    Args:
+        folder: The run's folder, which records what the user trusts.
+        stated: Keys that the user set in overrides.
+    """
+
+    folder: Path
+    stated: frozenset[str]
 
 
 @f.section
@@ -25,11 +42,15 @@ class Recipe:
     """Seed that every random draw derives from."""
     num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = 2
     """Rounds to play; in a started run they may only grow."""
-    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = "runs"
+    output_dir: Annotated[
+        f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.WRITES)
+    ] = "runs"
     """Folder in which the run's folder is created."""
     device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field("auto", pattern=r"^(auto|cpu|cuda)$")
     """`cpu`, `cuda`, or `auto`: a GPU if there is one."""
-    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = None
+    resume_from_hub: Annotated[
+        str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.READS)
+    ] = None
     """`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round."""
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)
@@ -55,12 +76,18 @@ class Recipe:
         default_factory=dict
     )
     """Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`."""
+    # No key: set when the recipe of a pulled run is loaded, and kept by `replace`. `None` is the user's own recipe.
+    origin: Annotated[SkipJsonSchema[InstanceOf[Origin] | None], Field(exclude=True)] = field(
+        default=None, compare=False, repr=False
+    )
 
     @field_validator("rounds")
     @classmethod
     def _check_rounds(cls, rounds: dict[int, dict[str, Any]], info: ValidationInfo) -> dict[int, dict[str, Any]]:
         num_rounds = info.data.get("num_rounds")  # missing if it is invalid itself
         beyond = [str(index) for index in rounds if num_rounds is not None and index >= num_rounds]
+        if any("rounds" in override for override in rounds.values()):
+            raise ValueError("a round cannot have `rounds` of its own; remove them")
         if beyond:
             raise ValueError(
                 f"round {', '.join(beyond)} would never be played, as `num_rounds` is {num_rounds} and the first round"
@@ -81,7 +108,8 @@ class Recipe:
         """Return the recipe with the overrides of a round applied."""
         if round_index not in self.rounds:
             return self
-        return RECIPE_ADAPTER.validate_python(values_of_round(self.to_dict(), self.rounds[round_index]))
+        values = values_of_round(self.to_dict(), self.rounds[round_index])
+        return replace(RECIPE_ADAPTER.validate_python(values), origin=self.origin)
 
     def unpublished_paths(self) -> list[str]:
         """List the keys (`section.key`) with the value [`NOT_PUBLISHED`], also within a list."""

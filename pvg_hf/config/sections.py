@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from pvg_hf.config import fields as f
 from pvg_hf.config.noise_section import ErrorBucketConfig
 from pvg_hf.config.player_sections import VerifierCorrection
+from pvg_hf.core.extensions import Effect
 from pvg_hf.core.roles import Role
 
 WatchAction = Annotated[
@@ -30,11 +31,13 @@ PairChoice = Literal["labelled", "all"]
 class TaskConfig:
     """The task of the game."""
 
-    name: Annotated[str, f.WholeGame(), f.NamesCode()] = "arithmetic"
+    name: Annotated[str, f.WholeGame(), f.Asks(Effect.RUNS, f.names_code)] = "arithmetic"
     """`apps`, `arithmetic`, `functions`, `gsm8k`, `mbpp`, `proofs`, or a custom task as `package.module:Name`."""
-    path: Annotated[f.FilePath | None, f.WholeGame()] = None
+    path: Annotated[f.FilePath | None, f.WholeGame(), f.Asks(Effect.READS)] = None
     """Folder of the task's files, for a task that needs files (`gsm8k`, `mbpp`, `apps`)."""
-    options: Annotated[dict[str, Any], f.WholeGame()] = Field(default_factory=dict)
+    options: Annotated[dict[str, Any], f.WholeGame(), f.Asks(Effect.PASSES, f.always, beside="name")] = Field(
+        default_factory=dict
+    )
     """Further arguments of the task's class, e.g. `{max_difficulty: 6}`."""
     answer_format: Annotated[Literal["strict", "lenient"], f.WholeGame()] = "strict"
     """The reading of the final answer that determines correctness; the accuracy under both is reported."""
@@ -83,7 +86,7 @@ class BootstrapConfig:
     """Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if
     too few solutions are correct or wrong, or too many fail; 0 for no pilot
     (docs/reference/recipes.md#a-pilot-before-the-game)."""
-    import_from: f.FilePath | None = None
+    import_from: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
     """A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead."""
     import_config: str | None = None
     """Config of that folder or dataset, if it has several."""
@@ -107,7 +110,7 @@ class BootstrapConfig:
 class DataConfig:
     """Training data of a verifier."""
 
-    mixture: Annotated[str, f.NamesCode()] = "equal_per_round"
+    mixture: Annotated[str, f.Asks(Effect.RUNS, f.names_code)] = "equal_per_round"
     """How much of its data a verifier takes from each earlier round: `equal_per_round` (Kirchner et al. 2024),
     `latest`, `exponential` (Kim & Lee 2026), `sliding`, `custom`, or `package.module:Name`."""
     window: f.Count | None = None
@@ -124,7 +127,7 @@ class DataConfig:
     exact` and the corrections of `cross_entropy` need."""
     pair_share: f.PositiveShare = 1.0
     """For `pairs: all`: share of those pairs to keep, at random regardless of their labels."""
-    annotations: f.FilePath | None = None
+    annotations: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
     """A run, or a file of JSON lines, with labels that people gave solutions in the app
     (docs/how-to/app.md#labels-and-notes): verifiers see them in place of the grader's or the noise's."""
 
@@ -149,11 +152,13 @@ MAX_GOODHART_WINDOW = 80  # batches (Kirchner et al. 2024)
 class StoppingConfig:
     """Rule that ends a prover phase before its planned steps."""
 
-    rule: Annotated[str, f.AfterBootstrap(), f.NamesCode()] = "auto"
+    rule: Annotated[str, f.AfterBootstrap(), f.Asks(Effect.RUNS, f.names_code)] = "auto"
     """`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the
     reward: the table of rewards in docs/reference/formulas.md lists it, and a custom reward declares it
     (docs/how-to/custom-code.md)."""
-    options: Annotated[dict[str, Any], f.AfterBootstrap()] = Field(default_factory=dict)
+    options: Annotated[dict[str, Any], f.AfterBootstrap(), f.Asks(Effect.PASSES, f.always, beside="rule")] = Field(
+        default_factory=dict
+    )
     """Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."""
     sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = 0.95
     """For `parity_and_incorrect`: share of the sneaky solutions without failure that must be incorrect; fewer than
@@ -244,7 +249,9 @@ Tracker = Literal["trackio", "wandb", "tensorboard"]
 class LoggingConfig:
     """Logging in addition to the run folder: trackers, completions and progress bars."""
 
-    report_to: Annotated[list[Tracker], f.Decides()] = Field(default_factory=list)
+    report_to: Annotated[list[Tracker], f.Decides(), f.Asks(Effect.SENDS, f.leaves_machine)] = Field(
+        default_factory=list
+    )
     """Trackers to report to."""
     project: str = "pvg_hf"
     """Name of the project in the trackers."""
@@ -263,18 +270,18 @@ class HubConfig:
     Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round.
     """
 
-    push: bool = False
+    push: Annotated[bool, f.Asks(Effect.SENDS)] = False
     """Publish each round when it is evaluated."""
-    namespace: str | None = Field(None, pattern=r"^[\w.-]+$")
+    namespace: Annotated[str | None, f.Asks(Effect.SENDS)] = Field(None, pattern=r"^[\w.-]+$")
     """User or organisation that owns the repositories; the token's owner by default."""
-    run_name: str | None = Field(None, pattern=r"^[\w.-]+$")
+    run_name: Annotated[str | None, f.Asks(Effect.SENDS)] = Field(None, pattern=r"^[\w.-]+$")
     """Prefix of the repositories' names; `name` by default."""
-    private: bool = True
+    private: Annotated[bool, f.Asks(Effect.SENDS, f.always)] = True
     """Create private repositories; existing public ones are then refused."""
-    space: bool = False
+    space: Annotated[bool, f.Asks(Effect.SENDS)] = False
     """With `push`: publish the app for the run as a Space, `NAMESPACE/RUN-app`, updated each round. Needs a clone of
     the repository and the extra `app`."""
-    overwrite: bool = False
+    overwrite: Annotated[bool, f.Asks(Effect.SENDS)] = False
     """Replace a published round with different content, and remove the rounds after it; otherwise this is refused."""
     license: str | None = Field(None, pattern=r"^[\w.-]+$")
     """Licence in the cards, by its name on the Hub, e.g. `apache-2.0`. By default Apache-2.0 if players and task are
@@ -328,7 +335,7 @@ class ArmsConfig:
 class AttackSettings:
     """Fresh attackers that are trained against a frozen verifier; see docs/how-to/attack-a-verifier.md."""
 
-    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE, f.NamesCode()] = Field(
+    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE, f.Asks(Effect.RUNS, f.names_code)] = Field(
         default_factory=lambda: ["src", "cgc", "goodhart"]
     )
     """Rewards of the attackers; each is trained with each algorithm and seed."""
@@ -355,7 +362,7 @@ class AttackSettings:
 class AttackConfig(AttackSettings):
     """A frozen verifier that `pvg attack` attacks with the prover. A single game ignores this section."""
 
-    verifier: f.FilePath | None = None
+    verifier: Annotated[f.FilePath | None, f.Asks(Effect.READS, f.is_outside)] = None
     """Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required."""
     revision: str | None = None
     """Branch, tag (`round-NNN`) or commit of a verifier on the Hub."""

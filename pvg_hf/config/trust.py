@@ -1,112 +1,183 @@
-"""Lists the code that a recipe names, and decides whether it may run: somebody else's needs the user's permission."""
+"""Lists what a recipe does beyond its run, and decides whether it may: somebody else's needs the user's consent."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.config.fields import NamesCode, marked_keys
-from pvg_hf.config.recipe import Recipe
-from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
+from pvg_hf.config.fields import Asks, default_of, marks_of, names_code
+from pvg_hf.config.recipe import NOT_PUBLISHED, Origin, Recipe, leaves
+from pvg_hf.core.extensions import (
+    AskedSetting,
+    Effect,
+    UntrustedCodeError,
+    allow_code,
+    refuse_withheld,
+    withhold_code,
+)
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import RECIPE_FILE
 
 ORIGIN = "origin.json"
-"""File in the folder of a pulled run: where the run came from, and which of its code the user trusts."""
+"""File in the folder of a pulled run: where the run came from, and what of its recipe the user trusts."""
 
-_OURS = "pvg_hf"
+_TASKS = "pvg_hf.tasks.registry"  # of a higher layer; it is imported if a recipe sets options of a built-in task
 
 
-def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
+def list_settings(recipe: Recipe) -> list[AskedSetting]:
     """
-    List code from outside of this package that the plain values of a recipe, or of a part of it, name.
+    List the settings of a recipe that need consent if it is somebody else's (see [`~pvg_hf.config.fields.Asks`]).
 
-    That of the whole game comes first, then that of single rounds.
+    Those of the whole game come first, then what single rounds change.
     """
-    rounds = values.get("rounds")
-    parts = [("", values)]
-    parts += [(f"rounds.{index}.", part) for index, part in rounds.items()] if isinstance(rounds, Mapping) else []
-    keys = marked_keys(Recipe, NamesCode)
-    return [named for prefix, part in parts for key in keys for named in _code_under(part, key, prefix)]
+    return _of_rounds(recipe, lambda part: [*marked_settings(part), *_task_options(part)])
 
 
-def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
-    for name in key.split("."):
-        values = values.get(name) if isinstance(values, Mapping) else None
-    names = values if key == "attack.rewards" and isinstance(values, list) else [values]
-    if all(isinstance(name, str) for name in names):
-        for name in names:
-            spec = name.rpartition("+")[2]  # `balanced+package.module:Name`
-            if ":" in spec and spec.split(":")[0].split(".")[0] != _OURS:
-                yield NamedCode.of(prefix + key, spec)
-    elif values:
-        yield NamedCode.of(prefix + key, values)
+def _list_code(recipe: Recipe) -> list[AskedSetting]:
+    """List the code that a recipe names, without importing anything."""
+    return _only_code(_of_rounds(recipe, marked_settings))
 
 
-def admit_code(recipe: Recipe) -> list[str]:
+def _only_code(settings: Iterable[AskedSetting]) -> list[AskedSetting]:
+    return [one for one in settings if one.effect is Effect.RUNS]
+
+
+def _of_rounds(recipe: Recipe, find: Callable[[Recipe], Iterable[AskedSetting]]) -> list[AskedSetting]:
+    whole = list(find(recipe))
+    changed = {index: [one for one in find(recipe.for_round(index)) if one not in whole] for index in recipe.rounds}
+    return whole + [
+        replace(one, key=f"rounds.{index}.{one.key}") for index, settings in changed.items() for one in settings
+    ]
+
+
+def marked_settings(config: Any) -> Iterator[AskedSetting]:
+    """Yield the settings in the marked keys of a section, such as those of a recipe, that differ from the defaults."""
+    for key, mark in marks_of(type(config), Asks):
+        *sections, name = key.split(".")
+        section = config
+        for part in sections:
+            section = None if section is None else vars(section)[part]
+        if section is None or (mark.beside is not None and not names_code(vars(section)[mark.beside])):
+            continue
+        value = vars(section)[name]
+        if value not in (default_of(type(section), name), NOT_PUBLISHED):
+            yield from mark.settings(key, value)
+
+
+def _task_options(recipe: Recipe) -> Iterator[AskedSetting]:
+    """Yield what a built-in task marks of its options; those of a custom task are marked in the recipe."""
+    task = recipe.task
+    if not task.options or names_code(task.name):
+        return
+    try:
+        marks = import_module(_TASKS).find_task_class(task.name).asked_options
+    except ValueError:  # an unknown task, which does nothing
+        return
+    for option, value in task.options.items():
+        if option in marks:
+            yield from marks[option].settings(f"task.options.{option}", value)
+
+
+def admit_recipe(recipe: Recipe, *sections: str) -> list[AskedSetting]:
     """
-    Check that all code of a recipe may run; call this before running anything that it names.
+    Check that a recipe may be used; call this before anything is done with it.
 
-    Returns: a line (key and value) for each module and command that playing or planning the recipe runs.
-    Raises `UntrustedCodeError` if the recipe came with a pulled run and the user has not trusted its code.
+    Args:
+        sections: The sections that will be used, such as `task`; by default all.
+    Returns: what those sections do beyond the run.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and the user has not trusted all of that.
     """
-    code = list_code(recipe.to_dict())
-    refuse_withheld(code)
-    return [str(named) for named in code]
+    settings = [one for one in list_settings(recipe) if not sections or _section_of(one) in sections]
+    if recipe.origin is not None:
+        foreign = _find_foreign(settings, recipe, recipe.origin)
+        if foreign:
+            raise UntrustedCodeError(recipe.origin.folder, foreign)
+    refuse_withheld(_only_code(settings))
+    return settings
+
+
+def _section_of(setting: AskedSetting) -> str:
+    parts = setting.key.split(".")
+    return parts[2] if parts[0] == "rounds" else parts[0]
+
+
+def _find_foreign(settings: Iterable[AskedSetting], recipe: Recipe, origin: Origin) -> list[AskedSetting]:
+    """Return the settings that the user has neither trusted nor stated."""
+    trusted = _read_trusted(origin.folder)
+    is_at_home = Path(recipe.output_dir, recipe.name).resolve() == origin.folder
+    return [
+        one
+        for one in settings
+        if one not in trusted and one.key not in origin.stated and not (is_at_home and one.key == "output_dir")
+    ]
 
 
 def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     """
-    Decide which code of the recipe in a file may run in this process, when the file is loaded.
+    Note whether the recipe in a file is somebody else's, when the file is loaded.
 
-    In the folder of a pulled run, the recipe is somebody else's: only what the user has trusted, or `stated` in
-    overrides, may run. Elsewhere it is the user's own.
+    In the folder of a pulled run it is: of what needs consent, only what the user has trusted, or `stated` in
+    overrides, may be used ([`admit_recipe`]), and no code but this may run in this process. Elsewhere it is the user's
+    own.
     """
-    code, folder = list_code(recipe.to_dict()), origin_of(path)
-    if folder is None:
-        allow_code(code)
-        return
-    trusted = [*_read_trusted(folder), *list_code(stated)]
-    allow_code(named for named in code if named in trusted)
-    withhold_code(folder, [named for named in code if named not in trusted])
+    code, folder = _list_code(recipe), origin_of(path)
+    recipe.origin = None if folder is None else Origin(folder, frozenset(leaves(dict(stated))))
+    foreign = [] if recipe.origin is None else _find_foreign(code, recipe, recipe.origin)
+    allow_code(one for one in code if one not in foreign)
+    if folder is not None:
+        withhold_code(folder, foreign)
 
 
 def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> list[str]:
     """
-    Trust the code that the recipe in a pulled run's file names, now and later. A value that changes needs permission
+    Trust what the recipe in a pulled run's file does beyond the run, now and later. A value that changes needs consent
     again.
 
     Args:
-        is_recorded: Whether this process records the permission in the run's folder.
-    Returns: a line for each newly trusted module or command; empty for the user's own recipe.
-    Raises `ValueError` if the permission cannot be recorded.
+        is_recorded: Whether this process records the consent in the run's folder.
+    Returns: a line for each newly trusted setting; empty for the user's own recipe.
+    Raises `ValueError` if the consent cannot be recorded.
     """
     folder = origin_of(path)
     if folder is None:
         return []
-    trusted, code = _read_trusted(folder), list_code(recipe.to_dict())
-    new = [named for named in code if named not in trusted]
+    settings, trusted = list_settings(recipe), _read_trusted(folder)
+    new = _find_foreign(settings, recipe, Origin(folder, frozenset()))
     if is_recorded and new:
         try:
-            _write(folder, {**_read(folder), "trusted": [vars(named) for named in (*trusted, *new)]})
+            _write(folder, {**_read(folder), "trusted": _recorded([*trusted, *new])})
         except OSError as err:
             raise ValueError(f"Cannot record what you trust in {folder / ORIGIN}: {err.strerror}.") from err
-    allow_code(code)
-    return [str(named) for named in new]
+    allow_code(_only_code(settings))
+    recipe.origin = None
+    return [str(one) for one in new]
 
 
-def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[NamedCode] = ()) -> None:
+def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[AskedSetting] = ()) -> None:
     """
-    Mark a run's folder as that of `run` (`NAMESPACE/RUN`), pulled up to a round, with code that the user's recipe also
-    names.
+    Mark a run's folder as that of `run` (`NAMESPACE/RUN`), pulled up to a round, with settings that the user's recipe
+    also has.
     """
-    _write(folder, {"run": run, "round": round_index, "trusted": [vars(named) for named in trusted]})
+    _write(folder, {"run": run, "round": round_index, "trusted": _recorded(trusted)})
 
 
 def origin_of(path: Path) -> Path | None:
-    """Return the pulled run's folder that contains a file; `None` if there is none."""
-    parents = path.resolve().parents
-    return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / RECIPE_FILE).exists()), None)
+    """
+    Return the pulled run's folder that contains a file, under the path given or behind its links; `None` if there is
+    none.
+
+    It is the outermost one: an `origin.json` that came with the run's own files decides nothing.
+    """
+    parents = (*path.resolve().parents, *path.absolute().parents)
+    found = [folder.resolve() for folder in parents if (folder / ORIGIN).exists() and _is_run(folder)]
+    return min(found, key=lambda folder: len(folder.parts), default=None)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder with an `origin.json` is that of a run, and the file not one of another program."""
+    return (folder / RECIPE_FILE).exists() or "run" in _read(folder)
 
 
 def read_origin(folder: Path) -> str | None:
@@ -123,10 +194,14 @@ def _read(folder: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _read_trusted(folder: Path) -> list[NamedCode]:
+def _read_trusted(folder: Path) -> list[AskedSetting]:
     entries = _read(folder).get("trusted")
     entries = entries if isinstance(entries, list) else []
-    return [NamedCode(**entry) for entry in entries if isinstance(entry, dict) and entry.keys() == {"key", "value"}]
+    return [AskedSetting(**entry) for entry in entries if isinstance(entry, dict) and entry.keys() == {"key", "value"}]
+
+
+def _recorded(settings: Sequence[AskedSetting]) -> list[dict[str, str]]:
+    return [{"key": one.key, "value": one.value} for one in settings]
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> None:

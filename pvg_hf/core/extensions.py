@@ -8,8 +8,9 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import Enum
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -19,60 +20,85 @@ from pvg_hf.core.commands import play_command
 _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
 
+class Effect(Enum):
+    """What a setting does beyond the folder of its run: a verb, which labels it in a plan, and the verb's object."""
+
+    RUNS = "runs", "code with your rights"
+    WEAKENS = "weakens", "the isolation of programs, which models and datasets write; they then run with your rights"
+    READS = "reads", "files of this machine, or data that others publish"
+    WRITES = "writes", "outside of the run's folder"
+    SENDS = "sends", "prompts, figures or results away"
+    PASSES = "passes", "on settings to code or libraries, some of which load code, read files or contact servers"
+
+    def __init__(self, verb: str, what: str):
+        self.verb, self.what = verb, what
+
+
 @dataclass(frozen=True)
-class NamedCode:
-    """Custom code that a recipe names."""
+class AskedSetting:
+    """A setting of a recipe that needs the user's consent if the recipe is somebody else's."""
 
     key: str  # in the recipe, e.g. noise.checker.command
-    value: str  # package.module:Name, or the list under the key as JSON
+    value: str  # as it is, e.g. package.module:Name; anything but a text as JSON
+    effect: Effect = field(default=Effect.RUNS, compare=False)
 
     @classmethod
-    def of(cls, key: str, value: object) -> "NamedCode":
-        """Make one from a string or a list of strings."""
-        return cls(key, value if isinstance(value, str) else json.dumps(value, default=str))
+    def of(cls, key: str, value: object, effect: Effect = Effect.RUNS) -> "AskedSetting":
+        """Make one from a value of YAML."""
+        return cls(key, value if isinstance(value, str) else json.dumps(value, default=str), effect)
 
     def __str__(self) -> str:
-        # Characters that a terminal might hide are escaped: the user decides by this text what to trust.
-        is_plain = self.value.isascii() and self.value.isprintable()
-        shown = self.value if is_plain else self.value.encode("unicode_escape").decode("ascii")
-        return f"`{self.key}`: {shown}"
+        return f"`{_show_hidden(self.key)}`: {_show_hidden(self.value)}"
+
+
+def _show_hidden(text: str) -> str:
+    """Escape characters that a terminal might hide: the user decides by this text what to trust."""
+    is_plain = text.isascii() and text.isprintable()
+    return text if is_plain else text.encode("unicode_escape").decode("ascii")
 
 
 class UntrustedCodeError(ValueError):
     """
-    Error for the recipe of a run in `folder`, from somebody else, that names `code` which the user has not trusted
-    yet.
+    Error for the recipe of a run in `folder`, from somebody else, that runs code, reads or writes files or sends
+    something away by `settings` which the user has not trusted yet.
     """
 
-    def __init__(self, folder: Path, code: Sequence[NamedCode]):
-        listed = "\n".join(f"- {named}" for named in code)
+    def __init__(self, folder: Path, settings: Sequence[AskedSetting]):
+        groups = {effect: [one for one in settings if one.effect is effect] for effect in Effect}
+        listed = "\n".join(
+            "\n".join([f"It {effect.verb} {effect.what}:", *(f"- {one}" for one in found)])
+            for effect, found in groups.items()
+            if found
+        )
         super().__init__(
-            f"The recipe in {folder} came with a run that was pulled, and names code that would run with your"
-            f" rights:\n{listed}\nNone of it was run. If you know this code and trust it, say so once:"
+            f"The recipe in {folder} came with a run that was pulled, and needs your consent:\n{listed}\nNone of it was"
+            " done or run. If you know what this is and trust it, say so once:"
             f" `{play_command(folder, '--plan', '--trust')}`. docs/reference/security.md says what a recipe can do."
         )
         self.folder = folder
-        self.code = tuple(code)
+        self.settings = tuple(settings)
 
 
+# Code that a derived recipe or a lower layer names is known by its value alone. What else needs consent is known by
+# `Recipe.origin`: a value such as `none` may be the user's own in one recipe and somebody else's in another.
 _ALLOWED: set[str] = set()  # code that the user's own recipes name, or that the user trusts
 _WITHHELD: dict[str, UntrustedCodeError] = {}
 
 
-def allow_code(code: Iterable[NamedCode]) -> None:
+def allow_code(code: Iterable[AskedSetting]) -> None:
     """Allow code to run in this process: that of the user's own recipe, or code that the user trusts."""
     for named in code:
         _ALLOWED.add(named.value)
         _WITHHELD.pop(named.value, None)
 
 
-def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
+def withhold_code(folder: Path, code: Sequence[AskedSetting]) -> None:
     """Forbid code that somebody else's recipe names to run in this process until it is allowed."""
     error = UntrustedCodeError(folder, code)
     _WITHHELD.update({named.value: error for named in code if named.value not in _ALLOWED})
 
 
-def refuse_withheld(code: Iterable[NamedCode]) -> None:
+def refuse_withheld(code: Iterable[AskedSetting]) -> None:
     """Check that code may run, else an `UntrustedCodeError` that lists all code of that run."""
     for named in code:
         _refuse_value(named.value)
@@ -80,7 +106,7 @@ def refuse_withheld(code: Iterable[NamedCode]) -> None:
 
 def _refuse_value(value: str) -> None:
     if value in _WITHHELD:
-        raise UntrustedCodeError(_WITHHELD[value].folder, _WITHHELD[value].code)
+        raise UntrustedCodeError(_WITHHELD[value].folder, _WITHHELD[value].settings)
 
 
 def load_extension(spec: str, kind: str) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.data.split import normalized_text, split_problems
 from pvg_hf.tasks import PromptBuilder, Task, load_task
@@ -80,6 +81,8 @@ class GameProblems:
 
 
 def load_recipe_task(recipe: Recipe) -> Task:
+    """Make a recipe's task. Raises `ValueError` as [`load_task`], and `UntrustedCodeError` as [`admit_recipe`]."""
+    admit_recipe(recipe, "task")
     options = dict(recipe.task.options)
     if recipe.task.answer_format != "strict":  # not passed otherwise, because a custom task need not have this option
         options["answer_format"] = recipe.task.answer_format

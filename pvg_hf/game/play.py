@@ -20,7 +20,7 @@ from pvg_hf.check.mistakes import refuse_mistakes
 from pvg_hf.check.round_plans import fit_phase, keep_rates
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.player_sections import ProverConfig
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.stopwatch import describe_shares, read_split
 from pvg_hf.core.units import show_seconds
@@ -94,8 +94,8 @@ def play(
     stop = StopRequest()
     processes = join_processes(recipe.device)
     folder = RunFolder.of(recipe)
-    for line in admit_code(recipe):
-        logger.info("The recipe runs %s", line)
+    for setting in admit_recipe(recipe):
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     problems = GameProblems.load(recipe)
     refuse_mistakes(recipe, problems)  # before anything is written
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process) as lock:

@@ -11,7 +11,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.trust import list_code
+from pvg_hf.config.trust import list_settings
 from pvg_hf.core.afterwards import only_warning
 from pvg_hf.core.commands import pvg_command
 from pvg_hf.core.hub_access import HubError
@@ -91,7 +91,7 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
         check_unchanged(published, recipe, num_begun=last + 1)
 
     try:
-        last = pull_into(folder.root, recipe.resume_from_hub, check=check, trusted=list_code(recipe.to_dict()))
+        last = pull_into(folder.root, recipe.resume_from_hub, check=check, trusted=list_settings(recipe))
     except HubError as err:
         raise ValueError(f"`resume_from_hub`: {err}") from err
     folder.log_event("pulled", run=recipe.resume_from_hub, round=last)

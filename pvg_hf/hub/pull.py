@@ -17,7 +17,7 @@ from tqdm.contrib.concurrent import thread_map
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.disk_names import round_index_of, round_name
-from pvg_hf.core.extensions import NamedCode
+from pvg_hf.core.extensions import AskedSetting
 from pvg_hf.core.files import sync_tree
 from pvg_hf.core.hub_access import DamagedDownload, ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
@@ -135,7 +135,7 @@ def published_commit(run: str, round_index: int | Literal["latest"] = "latest") 
 
 
 def pull_into(
-    root: Path, run: str, *, check: Callable[[Recipe, int], None] | None = None, trusted: Sequence[NamedCode] = ()
+    root: Path, run: str, *, check: Callable[[Recipe, int], None] | None = None, trusted: Sequence[AskedSetting] = ()
 ) -> int:
     """
     Fill a new run's folder with the last published round, or resume an interrupted download of it; return the round.

@@ -13,6 +13,7 @@ from huggingface_hub import HfApi
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import round_index_of, round_name
 from pvg_hf.core.hub_access import ask_hub
 from pvg_hf.core.integrity import RECIPE_FILE
@@ -65,7 +66,9 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
     """
     root = Path(run_folder)
     recipe = RunFolder.find(root).read_recipe()
-    hub = hub or recipe.hub
+    if hub is None:
+        admit_recipe(recipe, "hub")
+        hub = recipe.hub
     api = HfApi(library_name="pvg_hf")
     repos = find_repos(recipe, hub, api)
     publication = open_publication(root, round_index, repos, license=hub.license)

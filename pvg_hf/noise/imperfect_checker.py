@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pvg_hf.config.noise_section import CheckerConfig
-from pvg_hf.core.extensions import NamedCode, refuse_withheld
+from pvg_hf.core.extensions import AskedSetting, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, Outcome, label_of
 from pvg_hf.noise.draws import call_draws, call_seed, solution_key
 from pvg_hf.noise.error_buckets import ErrorBuckets
@@ -257,7 +257,7 @@ def make_base(config: CheckerConfig) -> BaseChecker | None:
     if config.base == "grade":
         return None
     if config.env:
-        refuse_withheld([NamedCode.of("noise.checker.env", config.env)])
+        refuse_withheld([AskedSetting.of("noise.checker.env", config.env)])
     if config.base == "command":
         return CommandChecker(config.command, config.env)
     return WorkerChecker(config.base, config.env)

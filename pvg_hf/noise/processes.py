@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pvg_hf.core.extensions import ExtensionError, NamedCode, load_extension, refuse_withheld
+from pvg_hf.core.extensions import ExtensionError, AskedSetting, load_extension, refuse_withheld
 from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
 _KEPT = """
@@ -55,7 +55,7 @@ class CommandChecker:
                 f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the"
                 " path of a file with its text, among the arguments."
             )
-        refuse_withheld([NamedCode.of("command", list(command))])
+        refuse_withheld([AskedSetting.of("command", list(command))])
         self.command = list(command)
         self.env = tuple(env)
 
@@ -153,7 +153,7 @@ class WorkerChecker:
 
     def __init__(self, function: str | Callable[[ProblemRow, str], bool], env: Sequence[str] = ()):
         if isinstance(function, str):  # another process will import it, so check it here
-            refuse_withheld([NamedCode.of("function", function)])
+            refuse_withheld([AskedSetting.of("function", function)])
         self.function = function
         self.env = tuple(env)
         self._process: multiprocessing.process.BaseProcess | None = None

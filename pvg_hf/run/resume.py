@@ -5,6 +5,7 @@ Resumes a run: whether a recipe, its problems and processes may continue it, and
 import logging
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,10 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
         return recipe
     added = {k: values for k, values in stored.rounds.items() if k >= recipe.num_rounds and k not in recipe.rounds}
     logger.info("The run was extended to %d rounds; set `num_rounds` to change that.", stored.num_rounds)
-    return load_recipe({**recipe.to_dict(), "num_rounds": stored.num_rounds, "rounds": {**recipe.rounds, **added}})
+    extended = load_recipe({**recipe.to_dict(), "num_rounds": stored.num_rounds, "rounds": {**recipe.rounds, **added}})
+    # Of somebody else's run, the user's own recipe decides all but what is added.
+    added_by = stored.origin and stored.origin._replace(stated=frozenset(leaves(recipe.to_dict())))
+    return replace(extended, origin=recipe.origin or added_by)
 
 
 def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:

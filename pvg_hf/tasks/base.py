@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, Features, Value
 
+from pvg_hf.config.fields import Asks
 from pvg_hf.core.extensions import ExtensionError, running
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.stopwatch import GRADING, spending
@@ -232,6 +233,9 @@ class Task(ABC):
             Texts that end a solution in the role `base`, such as the separator between two examples: a base prover
             with examples in its prompt may continue with another problem. A solution is cut before the first of them.
             The other roles learn to stop: what they write is scored, graded and stored whole, as in their training.
+        asked_options (`dict[str, Asks]`):
+            Options of a built-in task that run code, weaken isolation or read files or datasets, with what they do: a
+            pulled recipe needs the user's consent to set them. Of a custom task, every option needs it.
         references_are_correct (`bool`):
             Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to
             False if references are bare answers that `grade` does not read, or if some are known to be wrong.
@@ -244,6 +248,7 @@ class Task(ABC):
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
     default_few_shot: ClassVar[int | None] = None
     stop_strings: ClassVar[tuple[str, ...]] = ()
+    asked_options: ClassVar[Mapping[str, Asks]] = {}
     references_are_correct: ClassVar[bool] = True
 
     @abstractmethod

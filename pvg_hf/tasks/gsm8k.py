@@ -9,6 +9,8 @@ import numpy as np
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
+from pvg_hf.config.fields import Asks
+from pvg_hf.core.extensions import Effect
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
@@ -110,6 +112,8 @@ class Gsm8kTask(Task):
             ),
         },
     )
+
+    asked_options: ClassVar = {"path": Asks(Effect.READS), "hub_id": Asks(Effect.READS)}
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from pvg_hf.config import Recipe, RecipeError
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import round_index_of
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
@@ -37,7 +37,7 @@ def attack_verifier(recipe: Recipe, *, num_workers: int | None = None, executor:
             "The attackers start from `prover.model`, but the recipe makes the prover itself (`prover.scratch` or "
             "`prover.warmup`). Give the folder of the made one, such as `runs/NAME/models/prover`, as `prover.model`."
         )
-    admit_code(recipe)
+    admit_recipe(recipe)
     root = Path(recipe.output_dir) / recipe.name
     folder = Path(local_folder(recipe.attack.verifier, recipe.attack.revision))
     if not (folder / CALIBRATION).exists():

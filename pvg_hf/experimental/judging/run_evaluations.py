@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import parse_override
 from pvg_hf.config.recipe import merge
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import remove, write_json
@@ -76,8 +76,8 @@ def evaluate_run(
     if unused:
         raise ValueError(f"Settings of `{unused[0]}`, which is not evaluated: {suggest(unused[0], chosen)}")
     rounds = {name: _choose_rounds(run, evaluation, round_index) for name, evaluation in chosen.items()}
-    for line in admit_code(run.recipe):
-        logger.info("The recipe runs %s", line)
+    for setting in admit_recipe(run.recipe):
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     results = []
     with _refreshing(run.folder):
         for name, evaluation in chosen.items():

@@ -17,7 +17,7 @@ from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.load import refuse
 from pvg_hf.config.recipe import leaves
-from pvg_hf.config.trust import admit_code
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
@@ -163,8 +163,8 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
         raise RecipeError(
             "The recipe has no section `sweep`, which says what is varied; `sweep: {}` uses the defaults."
         )
-    for line in admit_code(recipe):
-        logger.info("The recipe runs %s", line)
+    for setting in admit_recipe(recipe):
+        logger.info("The recipe %s %s", setting.effect.verb, setting)
     cells = list_cells(recipe)
     refuse(dict.fromkeys(_mistakes(recipe, cells)))
     return cells

@@ -20,6 +20,8 @@ from huggingface_hub.errors import EntryNotFoundError
 from pyarrow import parquet
 from tqdm.auto import tqdm
 
+from pvg_hf.config.fields import Asks
+from pvg_hf.core.extensions import Effect
 from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
@@ -196,6 +198,11 @@ class DatasetProgramTask(ProgramTask):
     """
 
     default_hub_id: ClassVar[str]
+    asked_options: ClassVar = {
+        **ProgramTask.asked_options,
+        "path": Asks(Effect.READS),
+        "hub_id": Asks(Effect.READS),
+    }
     stored_splits: ClassVar[Mapping[str, str]] = {
         "train": "train",
         "test": "test",

@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from datasets import Value
 
+from pvg_hf.config.fields import Asks
+from pvg_hf.core.extensions import Effect
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.programs.code.certificate import (
     DIFFERENCES,
@@ -38,6 +40,7 @@ from pvg_hf.experimental.programs.sandbox import (
     Limits,
     Sandbox,
     SandboxCounts,
+    is_weak,
     open_sandbox,
 )
 from pvg_hf.tasks.base import Grade, Problem, Task
@@ -135,6 +138,7 @@ class ProgramTask(Task):
     """
 
     detail_columns: ClassVar = PROGRAM_COLUMNS
+    asked_options: ClassVar = {"sandbox": Asks(Effect.WEAKENS, is_weak)}
     limits: ClassVar[Limits]  # of a program
     sneaky_prompt_with_input: ClassVar[str]  # in place of the sneaky prompt, with `prover_inputs`
 

@@ -1,6 +1,7 @@
 """Running untrusted programs: cases, limits, outcomes and isolation."""
 
 from pvg_hf.experimental.programs.sandbox.agreement import outputs_agree
+from pvg_hf.experimental.programs.sandbox.backends import is_weak
 from pvg_hf.experimental.programs.sandbox.cases import (
     NOTHING,
     CallCase,
@@ -24,6 +25,7 @@ __all__ = [
     "Sandbox",
     "SandboxCounts",
     "StdinCase",
+    "is_weak",
     "open_sandbox",
     "outputs_agree",
 ]

@@ -92,6 +92,11 @@ def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list
     return [*command, _IMAGE, "python3", *arguments]
 
 
+def is_weak(name: object) -> bool:
+    """Whether the sandbox of a name does not isolate programs, or is unknown."""
+    return name != "auto" and not any(backend.isolates and backend.name == name for backend in make_backends().values())
+
+
 def make_backends() -> dict[str, Backend]:
     """Return all backends by name, from the strongest to the weakest."""
     no_bwrap = (
