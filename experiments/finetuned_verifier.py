@@ -110,7 +110,7 @@ def train_and_score(arguments, scale: float | None, seed: int, learned, judged) 
     from pvg_hf.models.verifier_model import load_initial_verifier, lora_for_verifier
 
     started = time.process_time()
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model, trust_remote_code=False)
     verifier_input = VerifierInput(
         "{{ problem }}{{ solution }}", tokenizer.eos_token, max_length=MAX_LENGTH, likelihood_scale=scale
     )

@@ -158,7 +158,7 @@ def train_verifier(arguments, source: Path, learned, judged) -> list[float]:
                 logging_steps=20,
             ),
             train_dataset=Dataset.from_list(pairs),
-            processing_class=AutoTokenizer.from_pretrained(source),
+            processing_class=AutoTokenizer.from_pretrained(source, trust_remote_code=False),
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()

@@ -91,8 +91,8 @@ def read_states(model: str, rows, cache: Path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if not cache.is_file():
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16).eval()
+        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16, trust_remote_code=False).eval()
         begins = [tokenizer(f"{text}\n")["input_ids"] for text in rows["question"]]
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in rows["solution"]]
         lengths = np.array([len(first) + len(last) for first, last in zip(begins, texts, strict=True)])

@@ -50,7 +50,10 @@ OUTSIDE = {"benchmarks", "examples", "experiments", "scripts", "tests", "tools"}
 # They name experimental parts, which are imported when they are asked for.
 REGISTRATIONS = ("pvg_hf.core.registrations", "pvg_hf.core.moved_names")
 # Modules that a lower layer names, and imports when it is asked for.
-NAMED = {"pvg_hf.config.player_sections": {"pvg_hf.game.phases.verifier"}}  # classes of the kinds of verifiers
+NAMED = {
+    "pvg_hf.config.player_sections": {"pvg_hf.game.phases.verifier"},  # classes of the kinds of verifiers
+    "pvg_hf.config.trust": {"pvg_hf.tasks.registry"},  # marks on the options of tasks
+}
 _DOTTED = re.compile(
     r"(pvg_hf(?:\.\w+)+)(?::\w+)?"
 )  # a module that is imported by its name, as in `PACKAGE.MODULE:NAME`

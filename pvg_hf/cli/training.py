@@ -110,7 +110,8 @@ def _train_prover(options: Namespace, settings: Mapping[str, str], verifier: str
 
     task = load_task(options.data)
     prompts = PromptBuilder(task)
-    build = prompts.messages if AutoTokenizer.from_pretrained(options.model).chat_template else prompts.text
+    tokenizer = AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
+    build = prompts.messages if tokenizer.chat_template else prompts.text
     args = _make_config(ProverGRPOConfig, options, settings)
     rows = [
         {**row, "role": role.value, "prompt": build(row, role)}

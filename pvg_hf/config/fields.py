@@ -152,7 +152,7 @@ def is_outside(value: object) -> bool:
 
     A model of the Hub is read as data: its weights as safetensors, and none of its code.
     """
-    return isinstance(value, str) and (re.fullmatch(r"[\w.-]+(/[\w.-]+)?", value) is None or os.path.exists(value))
+    return isinstance(value, str) and (re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", value) is None or os.path.exists(value))
 
 
 def leaves_machine(trackers: object) -> bool:

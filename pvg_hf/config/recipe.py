@@ -42,15 +42,13 @@ class Recipe:
     """Seed that every random draw derives from."""
     num_rounds: Annotated[f.NumRounds, f.WholeGame(), f.MayChange(), f.AfterBootstrap()] = 2
     """Rounds to play; in a started run they may only grow."""
-    output_dir: Annotated[
-        f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.WRITES)
-    ] = "runs"
+    output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.WRITES)] = "runs"
     """Folder in which the run's folder is created."""
     device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field("auto", pattern=r"^(auto|cpu|cuda)$")
     """`cpu`, `cuda`, or `auto`: a GPU if there is one."""
-    resume_from_hub: Annotated[
-        str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.READS)
-    ] = None
+    resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.READS)] = (
+        None
+    )
     """`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round."""
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: Annotated[s.SplitConfig, f.WholeGame()] = Field(default_factory=s.SplitConfig)

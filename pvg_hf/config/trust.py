@@ -32,7 +32,9 @@ def list_settings(recipe: Recipe) -> list[AskedSetting]:
 
     Those of the whole game come first, then what single rounds change.
     """
-    return _of_rounds(recipe, lambda part: [*marked_settings(part), *_task_options(part)])
+    found = _of_rounds(recipe, lambda part: [*marked_settings(part), *_task_options(part)])
+    is_at_home = recipe.origin is not None and Path(recipe.output_dir, recipe.name).resolve() == recipe.origin.folder
+    return [one for one in found if not (is_at_home and one.key == "output_dir")]
 
 
 def _list_code(recipe: Recipe) -> list[AskedSetting]:
@@ -89,13 +91,14 @@ def admit_recipe(recipe: Recipe, *sections: str) -> list[AskedSetting]:
     Returns: what those sections do beyond the run.
     Raises `UntrustedCodeError` if the recipe came with a pulled run and the user has not trusted all of that.
     """
-    settings = [one for one in list_settings(recipe) if not sections or _section_of(one) in sections]
+    settings = list_settings(recipe)
+    used = [one for one in settings if not sections or _section_of(one) in sections]
     if recipe.origin is not None:
-        foreign = _find_foreign(settings, recipe, recipe.origin)
-        if foreign:
+        foreign = _find_foreign(settings, recipe.origin)  # all are shown, so that the user is asked once
+        if any(one in foreign for one in used):
             raise UntrustedCodeError(recipe.origin.folder, foreign)
-    refuse_withheld(_only_code(settings))
-    return settings
+    refuse_withheld(_only_code(used))
+    return used
 
 
 def _section_of(setting: AskedSetting) -> str:
@@ -103,15 +106,10 @@ def _section_of(setting: AskedSetting) -> str:
     return parts[2] if parts[0] == "rounds" else parts[0]
 
 
-def _find_foreign(settings: Iterable[AskedSetting], recipe: Recipe, origin: Origin) -> list[AskedSetting]:
+def _find_foreign(settings: Iterable[AskedSetting], origin: Origin) -> list[AskedSetting]:
     """Return the settings that the user has neither trusted nor stated."""
     trusted = _read_trusted(origin.folder)
-    is_at_home = Path(recipe.output_dir, recipe.name).resolve() == origin.folder
-    return [
-        one
-        for one in settings
-        if one not in trusted and one.key not in origin.stated and not (is_at_home and one.key == "output_dir")
-    ]
+    return [one for one in settings if one not in trusted and one.key not in origin.stated]
 
 
 def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
@@ -124,7 +122,7 @@ def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     """
     code, folder = _list_code(recipe), origin_of(path)
     recipe.origin = None if folder is None else Origin(folder, frozenset(leaves(dict(stated))))
-    foreign = [] if recipe.origin is None else _find_foreign(code, recipe, recipe.origin)
+    foreign = [] if recipe.origin is None else _find_foreign(code, recipe.origin)
     allow_code(one for one in code if one not in foreign)
     if folder is not None:
         withhold_code(folder, foreign)
@@ -144,14 +142,14 @@ def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> lis
     if folder is None:
         return []
     settings, trusted = list_settings(recipe), _read_trusted(folder)
-    new = _find_foreign(settings, recipe, Origin(folder, frozenset()))
+    new = [one for one in settings if one not in trusted]
     if is_recorded and new:
         try:
             _write(folder, {**_read(folder), "trusted": _recorded([*trusted, *new])})
         except OSError as err:
             raise ValueError(f"Cannot record what you trust in {folder / ORIGIN}: {err.strerror}.") from err
     allow_code(_only_code(settings))
-    recipe.origin = None
+    recipe.origin = Origin(folder, frozenset(one.key for one in settings))  # also if another process records it
     return [str(one) for one in new]
 
 

@@ -71,8 +71,8 @@ class UntrustedCodeError(ValueError):
             if found
         )
         super().__init__(
-            f"The recipe in {folder} came with a run that was pulled, and needs your consent:\n{listed}\nNone of it was"
-            " done or run. If you know what this is and trust it, say so once:"
+            f"The recipe in {folder} came with a run that was pulled, and needs your consent:\n{listed}\nNone of it"
+            " was done. If you know what this is and trust it, say so once:"
             f" `{play_command(folder, '--plan', '--trust')}`. docs/reference/security.md says what a recipe can do."
         )
         self.folder = folder
@@ -129,13 +129,22 @@ def load_extension(spec: str, kind: str) -> Any:
     _refuse_value(spec)
     module = _import_module(match["module"], spec, kind)
     try:
-        return getattr(module, match["name"])
+        found = getattr(module, match["name"])
     except AttributeError as err:
         public = sorted(name for name in vars(module) if not name.startswith("_"))
         raise ValueError(
             f"Cannot load the {kind} `{spec}`: module `{match['module']}` has no `{match['name']}`. "
             f"{suggest(match['name'], public)}"
         ) from err
+    home = inspect.getmodule(found)
+    if _is_ours(match["module"]) and (home is None or not _is_ours(home.__name__)):
+        # Code of this package needs no consent, and what it imports from elsewhere is none of it.
+        raise ValueError(f"Cannot load the {kind} `{spec}`: `{match['name']}` is not defined in `pvg_hf`.")
+    return found
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == "pvg_hf"
 
 
 def _import_module(module: str, spec: str, kind: str) -> object:

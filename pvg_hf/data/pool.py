@@ -146,5 +146,6 @@ def _read_features(path: Path, columns: Sequence[str] | None) -> Features:
     with naming_parquet(path):
         schema = pq.read_schema(path)
     _check_columns(path, schema, columns)
-    features = Features.from_arrow_schema(schema)
+    # By the metadata of somebody else's file, a column could be decoded as pictures, from any place that it names.
+    features = Features.from_arrow_schema(schema.remove_metadata())
     return Features({name: features[name] for name in columns or schema.names})

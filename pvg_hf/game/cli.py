@@ -13,6 +13,9 @@ from pvg_hf.run.jobs import JobsFailedError
 ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, JobsFailedError, HubError)
 """Errors that end a command with their message; any other one is a defect and keeps its traceback."""
 
+_HIDDEN = (*range(9), *range(11, 32), *range(127, 160), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_SHOWN = {code: f"\\u{code:04x}" for code in _HIDDEN}  # characters by which a file could rewrite a terminal
+
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
@@ -41,5 +44,6 @@ def report_error(err: Exception) -> int:
     status.
     """
     is_repeated = isinstance(err, DiskFullError | JobsFailedError)
-    sys.stderr.write(f"error: {err}{f' The command was: {command_line()}' if is_repeated else ''}\n")
+    text = str(err).translate(_SHOWN)
+    sys.stderr.write(f"error: {text}{f' The command was: {command_line()}' if is_repeated else ''}\n")
     return 2

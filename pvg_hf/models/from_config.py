@@ -36,7 +36,7 @@ def make_model(
     # The global generator is restored, so that making a model does not change later draws.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForCausalLM.from_config(model_config), tokenizer
+        return AutoModelForCausalLM.from_config(model_config, trust_remote_code=False), tokenizer
 
 
 def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:

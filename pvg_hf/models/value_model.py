@@ -23,12 +23,11 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
         safetensors.
     """
     check_weight_files(source)
-    settings = {"dtype": dtype, **SAFELY}
     if not has_value_head(AutoConfig.from_pretrained(source, trust_remote_code=False)):
         with LOADING:
-            return value_model_on(AutoModel.from_pretrained(source, **settings))
+            return value_model_on(AutoModel.from_pretrained(source, dtype=dtype, **SAFELY))
     with LOADING:
-        model = AutoModelForTokenClassification.from_pretrained(source, num_labels=1, **settings)
+        model = AutoModelForTokenClassification.from_pretrained(source, num_labels=1, dtype=dtype, **SAFELY)
     keep_head_precise(model)
     return model
 
@@ -53,7 +52,7 @@ def value_model_on(body: PreTrainedModel) -> PreTrainedModel:
     config = copy.deepcopy(body.config)
     config.num_labels = 1
     with torch.device("meta"):  # no memory for weights that are replaced below
-        model = AutoModelForTokenClassification.from_config(config)
+        model = AutoModelForTokenClassification.from_config(config, trust_remote_code=False)
     model.set_submodule(model.base_model_prefix, body)
     for name in score_head_modules(model):
         for place, layer in list(model.get_submodule(name).named_modules(prefix=name)):

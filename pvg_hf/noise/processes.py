@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pvg_hf.core.extensions import ExtensionError, AskedSetting, load_extension, refuse_withheld
+from pvg_hf.core.extensions import AskedSetting, ExtensionError, load_extension, refuse_withheld
 from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
 _KEPT = """

@@ -1,5 +1,7 @@
 import filecmp
+import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Features, Value
@@ -31,6 +33,19 @@ def test_written_rows_are_read_back(pool):
 def test_null_labels_are_preserved(tmp_path):
     write_pool(tmp_path / "a.parquet", [[{"problem_id": "p", "label": None}]], FEATURES)
     assert load_pool(tmp_path / "a.parquet")[0] == {"problem_id": "p", "label": None}
+
+
+def test_metadata_of_somebody_s_file_decodes_nothing(tmp_path):
+    """As a picture, a value would be opened from the path or address that it names."""
+    names_a_file = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    table = pa.table(
+        {"problem_id": ["p"], "solution": pa.array([{"bytes": None, "path": "/nowhere.png"}], names_a_file)}
+    )
+    info = {
+        "info": {"features": {"problem_id": {"dtype": "string", "_type": "Value"}, "solution": {"_type": "Image"}}}
+    }
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), tmp_path / "a.parquet")
+    assert load_pool(tmp_path / "a.parquet")[0]["solution"] == {"bytes": None, "path": "/nowhere.png"}
 
 
 def test_reading_is_bounded_by_the_row_groups(pool):

@@ -78,7 +78,7 @@ def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
     torch.manual_seed(0)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         weights = AutoModelForCausalLM.from_config(
-            CONFIG_MAPPING[settings["model_type"]](**settings), dtype=torch.bfloat16
+            CONFIG_MAPPING[settings["model_type"]](**settings), dtype=torch.bfloat16, trust_remote_code=False
         )
     partial = folder / f".{place.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)

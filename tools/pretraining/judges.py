@@ -142,7 +142,7 @@ def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> Pr
             logging_steps=50,
         ),
         train_dataset=pairs.map(lambda row: {"prompt": row["problem"] + "\n"}),
-        processing_class=AutoTokenizer.from_pretrained(start),
+        processing_class=AutoTokenizer.from_pretrained(start, trust_remote_code=False),
     )
     trainer.train()
     rows, num_rows = trainer.train_dataset, config.num_steps * config.pairs_per_step

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import parse_override
 from pvg_hf.config.recipe import merge
-from pvg_hf.config.trust import admit_recipe
+from pvg_hf.config.trust import admit_recipe, marked_settings, origin_of
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.files import remove, write_json
@@ -124,7 +124,7 @@ def _evaluate_rounds(
                 remove(partial_of(target))
         settings = {k: _settings_for(name, evaluation, target, stated) for k, target in targets.items()}
         for judged in rounds:
-            _remove_outdated(evaluation, judged, targets[judged.round_index])
+            _remove_outdated(evaluation, judged, targets[judged.round_index], name, stated)
         todo = [judged for judged in rounds if not targets[judged.round_index].exists()]
         for judged in todo:  # before anything is computed, so that a resumed evaluation finds its settings
             file = partial_of(targets[judged.round_index]) / SETTINGS_FILE
@@ -137,11 +137,27 @@ def _evaluate_rounds(
     return [Judgement.read(target) for target in targets.values()]
 
 
-def _remove_outdated(evaluation: RoundEvaluation, judged: JudgedRound, target: Path) -> None:
-    """Remove a stored result if the other results that it has read have changed."""
+def _remove_outdated(
+    evaluation: RoundEvaluation, judged: JudgedRound, target: Path, name: str, stated: Mapping[str, Any]
+) -> None:
+    """
+    Remove a stored result if the other results that it has read have changed.
+
+    Raises `ValueError` if it came with a pulled run, with settings that need the user's consent, and they are not
+    stated: it is computed again with the stored settings.
+    """
     inputs = None if evaluation.inputs is None else evaluation.inputs(judged)
     if inputs is None or not target.exists() or Judgement.read(target).inputs == inputs:
         return
+    if origin_of(target) is not None:
+        stored = _read_settings(TypeAdapter(evaluation.settings), name, Judgement.read(target).settings)
+        foreign = [one for one in marked_settings(stored) if one.key.split(".")[0] not in stated]
+        if foreign:
+            listed = "\n".join(f"- {replace(one, key=f'{name}.{one.key}')}" for one in foreign)
+            raise ValueError(
+                f"{target} came with a pulled run and has to be computed again, by settings that need your consent:"
+                f"\n{listed}\nGive them, or others, as overrides (`{name}.KEY=VALUE`)."
+            )
     logger.info("%s is computed again: what it reads has changed.", target)
     remove(target)
 

@@ -11,6 +11,7 @@ from pvg_hf.config import fields as f
 from pvg_hf.config.load import RecipeError, list_mistakes_of, parse_override, read_yaml, refuse
 from pvg_hf.config.noise_section import RateSchedule, Resample, check_rates
 from pvg_hf.config.sections import Tracker
+from pvg_hf.config.trust import origin_of
 from pvg_hf.core.commands import pvg_command
 
 PlayerKind = Literal["mlp", "transformer", "checking"]
@@ -318,6 +319,10 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
         if it is the recipe of a game with rounds of solutions.
     """
     values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
+    if not isinstance(source, Mapping) and (pulled := origin_of(Path(source))) is not None:
+        raise RecipeError(
+            f"{source} is in the pulled run {pulled}, and message games are never published. It is not used."
+        )
     overrides = list(overrides)
     for override in overrides:
         values = _overridden(values, parse_override(override))

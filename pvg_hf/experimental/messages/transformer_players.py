@@ -64,7 +64,7 @@ class _OnEncoder(PreTrainedModel):
     main_input_name = "input_ids"
 
     def _add_encoder(self, config: MessageTransformerConfig, num_outputs: int, num_extra: int = 0) -> None:
-        self.encoder = AutoModel.from_config(config.encoder)
+        self.encoder = AutoModel.from_config(config.encoder, trust_remote_code=False)
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.encoder.hidden_size + num_extra, num_outputs)
         if config.freeze_encoder:

@@ -8,6 +8,7 @@ import time
 import pandas as pd
 import pytest
 
+from pvg_hf.config.trust import write_origin
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
@@ -113,6 +114,17 @@ def test_other_settings_than_those_stored_are_refused(run):
 def test_mistakes_are_refused(reference, arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate_run(reference.root, **arguments)
+
+
+def test_a_pulled_result_does_not_name_code_for_its_own_repetition(run):
+    write_origin(run.root, "org/game", 1)
+    folder = judgement_folder(run, "attacks", 0)
+    folder.mkdir(parents=True)
+    stored = Judgement("attacks", 0, "", {}, {}, {"rewards": ["somebody:pays"]}, 1.0, inputs="what has changed")
+    stored.write(folder)
+    with pytest.raises(ValueError, match=r"`attacks\.rewards`: somebody:pays"):
+        evaluate_run(run.root, round_index=0, only=["attacks"])
+    assert Judgement.read(folder) == stored
 
 
 def test_a_round_without_its_prover_is_left_out(run):

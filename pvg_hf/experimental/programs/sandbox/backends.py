@@ -94,7 +94,9 @@ def _container(arguments: Sequence[str], environment: Mapping[str, str]) -> list
 
 def is_weak(name: object) -> bool:
     """Whether the sandbox of a name does not isolate programs, or is unknown."""
-    return name != "auto" and not any(backend.isolates and backend.name == name for backend in make_backends().values())
+    return name != "auto" and not any(
+        backend.isolates and backend.name == name for backend in make_backends().values()
+    )
 
 
 def make_backends() -> dict[str, Backend]:
