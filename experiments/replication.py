@@ -26,6 +26,7 @@ from experiments.legibility_tax import register
 from experiments.replication_tables import replicate_recipe, tabulate_replication
 from experiments.shared_phases import begin_with
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.judging.round_evaluations import EVALUATIONS
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
@@ -70,6 +71,7 @@ def main() -> int:
         if of_evaluations and not arguments.evaluate:
             raise ValueError(f"`{of_evaluations[0]}` is a setting of an evaluation, which `--evaluate` runs.")
         recipe, seeds = load_recipe(arguments.recipe, of_recipe), arguments.seeds
+        admit_recipe(recipe)
         if not arguments.only_tables:
             replicate(recipe, seeds, num_workers=arguments.workers, beginning=arguments.begin_with)
         if arguments.evaluate:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.command import recipe_parser, run_experiment
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
@@ -46,6 +47,7 @@ def main() -> int:
 
     def work() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
+        admit_recipe(recipe)
         folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
         return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
 

@@ -1,10 +1,18 @@
 """No model, tokenizer or dataset runs code of its repository."""
 
 import ast
+import json
+import shutil
 from configparser import ConfigParser
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from pvg_hf.models.prover_model import load_causal_lm, load_prover
+from pvg_hf.models.sources import load_tokenizer
+from pvg_hf.models.value_model import load_value_model
+from pvg_hf.models.verifier_model import load_classifier
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = [
@@ -54,6 +62,23 @@ def test_every_call_that_loads_a_model_or_tokenizer_switches_code_off():
 )
 def test_a_call_that_may_run_code_is_found(source):
     assert find_unsafe(source) == [ast.unparse(ast.parse(source))]
+
+
+@pytest.mark.parametrize("load", [load_tokenizer, load_causal_lm, load_classifier, load_value_model, load_prover])
+def test_code_in_a_folder_of_weights_is_not_run(load, tiny_prover, tmp_path):
+    folder, mark = tmp_path / "model", tmp_path / "imported"
+    shutil.copytree(tiny_prover, folder)
+    (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    names = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification")
+    for file, found in (
+        ("config.json", dict.fromkeys(names, "evil.Evil")),
+        ("tokenizer_config.json", {"AutoTokenizer": ["evil.Evil"] * 2}),
+    ):
+        values = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps({**values, "auto_map": found}))
+    with suppress(ValueError):  # what transformers does without the code is its own affair
+        load(str(folder))
+    assert not mark.exists()
 
 
 def test_datasets_is_too_new_for_scripts():
