@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pvg_hf.cli.sources import find_folder, find_run, find_verifier, local_verifier
-from pvg_hf.config import load_recipe
+from pvg_hf.cli.results import check_output
+from pvg_hf.cli.sources import check_new_folder, find_folder, find_run, find_verifier, local_verifier
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.hub.locate import PUBLISHED_NAME, is_published_name
 from pvg_hf.run.console import ScriptParser, print_result, quiet_libraries, set_up_logging
@@ -46,6 +47,7 @@ def export(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
 
     def work() -> str:
+        check_new_folder(options.output)
         named = options.run if options.round_index is None else f"{options.run}:{options.round_index}"
         if options.player == "verifier":
             source = find_verifier(named)
@@ -63,7 +65,7 @@ def export(words: Sequence[str]) -> int:
         return str(options.output)
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def push(words: Sequence[str]) -> int:
@@ -88,7 +90,7 @@ def push(words: Sequence[str]) -> int:
         if is_published_name(run):
             raise ValueError(f"`{run}` is published already. To continue it here: `pvg pull {run}`.")
         folder = Path(run)
-        hub = load_recipe(RunFolder(folder).recipe, options.overrides).hub
+        hub = load_kept_recipe(RunFolder(folder).recipe, options.overrides).hub
         quiet_libraries()
         from pvg_hf.hub.publication import publishable_rounds
         from pvg_hf.hub.push import push_round
@@ -101,7 +103,7 @@ def push(words: Sequence[str]) -> int:
         return ""
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def pull(words: Sequence[str]) -> int:
@@ -125,13 +127,14 @@ def pull(words: Sequence[str]) -> int:
         parser.error(f"{options.run} is no name of a published run, such as ana/quickstart")
 
     def work() -> str:
+        check_output(Path(options.output_dir), is_folder=True)
         quiet_libraries()
         from pvg_hf.hub.pull import pull_round
 
         return str(pull_round(**vars(options)))
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def _read_round(text: str) -> int | str:
@@ -169,6 +172,7 @@ def space(words: Sequence[str]) -> int:
 
     def work() -> str:
         run = find_run(options.run)
+        check_output(options.output, is_folder=True)
         quiet_libraries()
         from pvg_hf.app.space import APP, build_space, push_space
 
@@ -179,4 +183,4 @@ def space(words: Sequence[str]) -> int:
         return push_space(run, options.space, tuple(of_app), app=app, is_private=not options.public, warn=warn)
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)

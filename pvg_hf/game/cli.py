@@ -10,22 +10,22 @@ from pvg_hf.run.console import print_result
 from pvg_hf.run.environment import command_line
 from pvg_hf.run.jobs import JobsFailedError
 
-ENDING_ERRORS = (ValueError, FloatingPointError, DiskFullError, OutOfMemory, JobsFailedError, HubError)
+ENDING_ERRORS = (ValueError, FloatingPointError, OSError, OutOfMemory, JobsFailedError, HubError)
 """Errors that end a command with their message; any other one is a defect and keeps its traceback."""
 
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
-def run_command(work: Callable[[], str], *, also: tuple[type[Exception], ...] = ()) -> int:
+def run_command(work: Callable[[], str]) -> int:
     """
     Run a function that plays games, print the text that it returns (unless it is empty), and return the exit status.
 
     If `work` is called again, it resumes. It loads torch and other large libraries only after it has checked its
-    arguments. Errors of the types in `also` end the command with their message, too.
+    arguments.
     """
     try:
         text = work()
-    except ENDING_ERRORS + also as err:
+    except ENDING_ERRORS as err:
         return report_error(err)
     except (GameInterrupted, KeyboardInterrupt):
         sys.stderr.write(f"Stopped; finished work is kept. Resume with: {command_line()}\n")
@@ -41,5 +41,7 @@ def report_error(err: Exception) -> int:
     status.
     """
     is_repeated = isinstance(err, DiskFullError | JobsFailedError)
-    sys.stderr.write(f"error: {err}{f' The command was: {command_line()}' if is_repeated else ''}\n")
+    has_place = isinstance(err, OSError) and err.filename is not None and err.strerror is not None
+    text = f"{err.filename}: {err.strerror}." if isinstance(err, OSError) and has_place else str(err)
+    sys.stderr.write(f"error: {text}{f' The command was: {command_line()}' if is_repeated else ''}\n")
     return 2

@@ -36,6 +36,7 @@ from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication, open_publication
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.layout import JUDGING, RunFolder
+from pvg_hf.run.resume import read_played_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
             private, or the round is already published with other content.
     """
     root = Path(run_folder)
-    recipe = RunFolder.find(root).read_recipe()
+    recipe = read_played_recipe(RunFolder.find(root))
     hub = hub or recipe.hub
     api = HfApi(library_name="pvg_hf")
     repos = find_repos(recipe, hub, api)

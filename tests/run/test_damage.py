@@ -138,7 +138,7 @@ def check_damage(root: Path, file: str, damage: str, at: float, known: Callable[
 def _has_digest(root: Path, path: Path) -> bool:
     """Whether a file belongs to a finished phase and must not change."""
     phase = root.joinpath(*path.relative_to(root).parts[:2])
-    return path.name == "digests.json" or path.relative_to(phase).as_posix() in read_digests(phase)["files"]
+    return path.name == "digests.json" or path.relative_to(phase).as_posix() in read_digests(phase).files
 
 
 @pytest.fixture(scope="module")
