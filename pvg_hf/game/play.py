@@ -149,8 +149,8 @@ def _keeping_error(recipe: Recipe, folder: RunFolder, processes: PartialState) -
     try:
         yield
     except ENDING_ERRORS as err:
-        if processes.is_main_process:
-            with suppress(OSError):  # a full disk, or a folder that is gone
+        if processes.is_main_process and folder.root.exists():  # else it is not made again
+            with suppress(OSError):  # a full disk
                 folder.write_state(finished_phases(recipe, folder), str(err))
         raise
 

@@ -81,7 +81,9 @@ def status_figures(recipe: Recipe) -> dict[str, Any]:
         ],
         "alerts": [event for event in folder.read_events()[0] if event["event"] == "alert"],
         "error": folder.read_error(),
-        "problems": _list_problems(folder, recipe) if folder.root.exists() else [],
+        "problems": list(_list_problems(folder, recipe, _find_refusal(folder, recipe)))
+        if folder.root.exists()
+        else [],
     }
 
 
@@ -102,18 +104,18 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
     lines = [*_header(folder, phases, with_report=recipe.logging.report), "", *_table(phases), *_time_table(phases)]
     lines += _headline(folder, recipe.num_rounds)
-    problems = _list_problems(folder, recipe)
     for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrap(_describe_alert(alert))]
-    for problem in (*problems, *_unreadable_note(folder, num_unreadable)):
+    for problem in (*_list_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
         lines += ["", *_wrap(f"Problem: {problem}")]
-    for change in describe_changes(folder, recipe) if not problems else ():
+    refusal = _find_refusal(folder, recipe)
+    for change in describe_changes(folder, recipe) if refusal is None else ():
         lines += ["", *_wrap(f"Changed: {change}")]
     holder = find_holder(folder.root)
     error = folder.read_error() if holder is None else None
-    if error is not None:
+    if error is not None and refusal is None:
         lines += ["", *_wrap(f"Stopped by an error: {error}"), "", *_change_note(folder, recipe, error, command)]
-    elif holder is not None or not any(_recipe_problems(folder, recipe)):  # else the command would be refused
+    elif holder is not None or refusal is None:
         lines += ["", *_next_note(recipe, phases, holder, command)]
     return "\n".join(lines)
 
@@ -286,25 +288,24 @@ def _describe_alert(alert: dict[str, Any]) -> str:
     return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}{f' {note}' if note else ''}"
 
 
-def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
-    """Reasons why this recipe cannot resume the run."""
-    if not folder.recipe.exists():
-        if folder.pilot.exists() and not begun_phases(recipe, folder):  # a pilot comes before the recipe is kept
-            return
-        yield f"{folder.recipe} is missing; resuming writes the current recipe."
-        return
+def _find_refusal(folder: RunFolder, recipe: Recipe) -> str | None:
+    """Reason why this recipe cannot resume the run, if any."""
     try:
         check_same_recipe(folder, recipe)
     except ValueError as err:
-        yield str(err)
+        return str(err)
+    return None
 
 
-def _list_problems(folder: RunFolder, recipe: Recipe) -> list[str]:
-    problems = list(_recipe_problems(folder, recipe))
+def _list_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
+    if (refusal := _find_refusal(folder, recipe)) is not None:
+        yield refusal
+    # A pilot comes before the recipe is kept.
+    if not folder.recipe.exists() and (begun_phases(recipe, folder) or not folder.pilot.exists()):
+        yield f"{folder.recipe} is missing; resuming writes the current recipe."
     with suppress(DamagedFileError):  # of the list of files, which the phase's line names
-        missing = find_missing(folder, recipe)
-        problems += [f"{describe_missing(missing)} {replay_advice(missing[0])}"] if missing else []
-    return problems
+        if missing := find_missing(folder, recipe):
+            yield f"{describe_missing(missing)} {replay_advice(missing[0])}"
 
 
 def _change_note(folder: RunFolder, recipe: Recipe, error: str, command: str) -> Iterator[str]:

@@ -198,11 +198,13 @@ def _changes_since(recipe: Recipe, played: Mapping[PhaseKey, dict[str, Any] | No
         if before is None:
             continue
         now = phase_settings(recipe, phase)
-        for key, (old, new) in differences(_with_new_keys(before, now), now).items():
+        # A key that was marked since as one of later phases does not count.
+        known = {key: value for key, value in before.items() if key in now or key not in of_game}
+        for key, (old, new) in differences(_with_new_keys(known, now), now).items():
             if not _differs_in_paths_alone(old, new):
                 name = key if new == of_game.get(key) else f"rounds.{phase.round_index}.{key}"
                 lines.append(f"- `{name}`: {old!r} before, {new!r} now")
-    return list(dict.fromkeys(lines))
+    return sorted(set(lines))
 
 
 def _with_new_keys(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def names_damage(shown: str, file: str) -> bool:
     """Whether the output says that a file is damaged; it may name the file of digests instead."""
     folder = str(Path(file).parent)
     names = [Path(file).name, "digests.json", "state.json"]
-    words = ("amage", "cannot be read", "missing", "was truncated", "not a readable", "started with another recipe")
+    words = ("amage", "cannot be read", "missing", "was truncated", "not a readable", "was changed")
     return any(word in shown for word in words) and any(name in shown for name in (*names, folder) if name != ".")
 
 

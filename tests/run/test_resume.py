@@ -385,6 +385,18 @@ def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, 
 
 
 @pytest.mark.game
+def test_an_error_is_kept_until_a_start_with_another_setting(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    with pytest.raises(ValueError, match=r"`watchdogs\.min_pairs`") as caught:
+        play(load_recipe(game(watchdogs__min_pairs=10**6)), phase="verifier", round_index=1)
+    assert folder.read_error() == str(caught.value)
+    play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 4}}})), phase="verifier", round_index=1)
+    assert folder.read_error() is None
+    assert read_digests(folder.verifier(1)).settings["verifier.max_steps"] == 4
+    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 4
+
+
+@pytest.mark.game
 def test_a_run_that_truncation_has_ended_resumes_if_more_is_allowed(tmp_path, game, reference):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     short = {"prover__max_completion_length": 2}
