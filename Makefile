@@ -28,7 +28,7 @@ $(BIN)/.installed: $(BIN)/pvg
 
 # One thread: models this small gain nothing from a second one, which would take as much processor time again.
 demo: $(BIN)/pvg  ## Play recipes/demo.yaml: one round on a CPU, in under five minutes with the installation
-	ACCELERATE_USE_CPU=true OMP_NUM_THREADS=1 $(BIN)/pvg play demo
+	OMP_NUM_THREADS=1 $(BIN)/pvg play demo
 	@echo 'The command pvg needs this environment: source .venv/bin/activate'
 
 app: $(BIN)/pvg  ## Look at a run in the browser: make app RUN=runs/demo

@@ -5,15 +5,13 @@ Begins a run with the first phases of another run, if they have the same setting
 import logging
 import os
 import shutil
-from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.fields import AfterBootstrap, marked_keys, without_keys
 from pvg_hf.core.files import remove, sync_tree
 from pvg_hf.core.integrity import find_damaged
-from pvg_hf.run.layout import PhaseKey, RunFolder, early_phases, partial_of
+from pvg_hf.run.layout import PhaseKey, RunFolder, early_phases, partial_of, phase_settings
 from pvg_hf.run.lock import locked
-from pvg_hf.run.resume import check_same_recipe
+from pvg_hf.run.resume import check_same_recipe, read_played_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ def begin_with(recipe: Recipe, source: RunFolder) -> list[PhaseKey]:
     Raises `DamagedFileError` if a phase of the other run is damaged.
     """
     folder, copied = RunFolder.of(recipe), []
-    shared = same_phases(recipe, RunFolder.find(source.root).read_recipe())
+    shared = same_phases(recipe, read_played_recipe(RunFolder.find(source.root)))
     check_same_recipe(folder, recipe)
     with locked(folder.root, is_main=True):
         for key in shared:
@@ -61,16 +59,8 @@ def same_phases(recipe: Recipe, other: Recipe) -> list[PhaseKey]:
     """
     List the first phases that have the same results in the games of two recipes.
 
-    The verifier of round 0 learns from the base prover's solutions alone, so that only its own section matters in
-    addition.
+    The verifier of round 0 learns from the base prover's solutions alone.
     """
-    ours, theirs = (_early_settings(each.for_round(0)) for each in (recipe, other))
-    verifiers = ours.pop("verifier"), theirs.pop("verifier")
-    if ours != theirs or (recipe.verifier.is_made and verifiers[0] != verifiers[1]):
-        return []
-    return [*early_phases(recipe), *([PhaseKey("verifier", 0)] if verifiers[0] == verifiers[1] else [])]
-
-
-def _early_settings(recipe: Recipe) -> dict[str, Any]:
-    later = [key for key in marked_keys(Recipe, AfterBootstrap) if not key.startswith("verifier.")]
-    return without_keys(recipe.to_dict(), later)
+    phases = [*early_phases(recipe), PhaseKey("verifier", 0)]
+    same = [phase_settings(recipe, key) == phase_settings(other, key) for key in phases]
+    return phases[: [*same, False].index(False)]

@@ -6,7 +6,7 @@ Play a prover-verifier game: the same as `pvg play`, for launchers that start a 
 
 import sys
 
-from pvg_hf.cli.playing import play
+from pvg_hf.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(play(sys.argv[1:]))
+    sys.exit(main(["play", *sys.argv[1:]]))

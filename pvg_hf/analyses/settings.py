@@ -11,7 +11,7 @@ from huggingface_hub.errors import EntryNotFoundError, HFValidationError, Offlin
 from jinja2 import TemplateError
 
 from pvg_hf.analyses.form import CLOSING, OPENING
-from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ScoreVerifierSettings:
         """
         path = _find(source, revision) if source else None
         # Length and temperature are always the caller's; prompts and chat variables fall back to the stored ones.
-        stored = cls() if path is None else cls._read(path)
+        stored = cls() if path is None else read_json(path, cls)
         return cls(
             options.evaluate_prompt or stored.evaluate_prompt,
             options.judge_prompt or stored.judge_prompt,
@@ -143,14 +143,7 @@ class ScoreVerifierSettings:
                 f"{source} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the"
                 " weights."
             )
-        return cls._read(path)
-
-    @classmethod
-    def _read(cls, path: Path) -> "ScoreVerifierSettings":
-        try:
-            return cls(**read_json(path))
-        except TypeError as err:
-            raise DamagedFileError(path, f"is damaged ({err})") from err
+        return read_json(path, cls)
 
 
 def _find(source: str | Path, revision: str | None) -> Path | None:

@@ -39,7 +39,7 @@ def show_header(run: OpenRun) -> str:
     try:
         data = run.data()
     except (ValueError, OSError):  # the page itself says which file is damaged
-        return render("header", name=run.name, facts=[], state="", time="", alerts=None, messages=[])
+        return render("header", name=run.name, facts=[], state="", time="", alerts=None, messages=[], notes=[])
     recipe = data.recipe
     verifier = f"verifier {recipe.verifier.kind.replace('_', '-')} ({_model(recipe.verifier)})"
     facts = [f"task {recipe.task.name}", describe_rewards(recipe), count_noun(recipe.num_rounds, "round")]
@@ -57,6 +57,7 @@ def show_header(run: OpenRun) -> str:
         time=_last_time(data),
         alerts=alert_statement(data),
         messages=messages,
+        notes=run.notes(),
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from pvg_hf.data.annotations import Annotation, append_annotation, read_annotati
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.run.layout import EVALUATIONS, JUDGEMENT, JUDGING, RunFolder
 from pvg_hf.run.read import RunData, load_run
+from pvg_hf.run.resume import NUM_NAMED, describe_missing, find_missing, read_played_recipe
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -51,7 +53,7 @@ class OpenRun:
 
     def __init__(self, root: Path):
         self.folder = RunFolder(root)
-        self.recipe: Recipe = self.folder.read_recipe()
+        self.recipe: Recipe = read_played_recipe(self.folder)
         self._index = _Kept(lambda: SolutionIndex(self.folder))
         self._evaluations = _Kept(lambda: _read_evaluations(self.folder))
         self._annotations = _Kept(lambda: read_annotations(root))
@@ -65,8 +67,26 @@ class OpenRun:
 
     def index(self) -> SolutionIndex:
         index = self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "evaluation/*/pool_scores.parquet"))
-        index.annotate(self._annotations.get(_stamp(self.folder.root, ANNOTATIONS)))
+        index.annotate(self._read_annotations()[0])
         return index
+
+    def _read_annotations(self) -> tuple[dict[str, Annotation], list[int]]:
+        return self._annotations.get(_stamp(self.folder.root, ANNOTATIONS))
+
+    def notes(self) -> list[str]:
+        """Sentences on what the pages leave out: files that were deleted, and lines that are not annotations."""
+        notes = []
+        with suppress(DamagedFileError):  # the page that reads the file names it
+            missing = find_missing(self.folder, self.recipe)
+            notes += [describe_missing(missing)] if missing else []
+        odd = self._read_annotations()[1]
+        if odd:
+            lines = ", ".join(map(str, odd[:NUM_NAMED]))
+            notes.append(
+                f"{len(odd)} line(s) of {self.folder.root / ANNOTATIONS} are not labels of the app, and are left out:"
+                f" {lines}{', ...' if len(odd) > NUM_NAMED else ''}."
+            )
+        return notes
 
     @property
     def takes_annotations(self) -> bool:

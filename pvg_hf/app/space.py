@@ -25,7 +25,8 @@ from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
 from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.layout import EVENTS, JUDGEMENT, RunFolder
-from pvg_hf.run.phase_record import seal_phase
+from pvg_hf.run.phase_record import seal_copy
+from pvg_hf.run.resume import read_played_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -162,13 +163,11 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
             if path.name == ADAPTER_CONFIG:
-                copy.write_bytes(published_base(path.read_bytes(), None, ""))
+                copy.write_bytes(published_base(path, None, ""))
             elif path.name == JUDGEMENT:
-                copy.write_bytes(published_judgement(path.read_bytes()))
-    (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
-    copied = RunFolder(target)
-    for place in (*copied.phase_folders(), *judgement_folders(copied)):
-        seal_phase(place)
+                copy.write_bytes(published_judgement(path))
+    (target / folder.recipe.name).write_bytes(published_recipe(read_played_recipe(folder)))
+    seal_copy(RunFolder(target))
 
 
 class SpaceCallback(GameCallback):

@@ -64,6 +64,8 @@ class ScoreDesk:
         Raises `ValueError` if a text is empty or too long, the verifier is missing or damaged, or too many texts wait.
         """
         _check(problem, solution)
+        if round_index not in self.rounds():
+            raise ValueError(f"The run has no verifier of round {round_index}; it has those of {self.rounds()}.")
         if not self._room.acquire(blocking=False):
             raise ValueError("Too many texts are waiting to be scored. Try again in a minute.")
         future = self._worker.submit(self._score, round_index, problem.strip(), solution.strip())

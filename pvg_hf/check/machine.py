@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from pvg_hf.check.refusals import refusals
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import default_of
 from pvg_hf.config.player_sections import LoraConfig
+from pvg_hf.core.disk_names import TRIAL
 from pvg_hf.core.hub_access import find_token_refusal
 from pvg_hf.core.project import install_extra
 from pvg_hf.core.roles import GAME_ROLES, Role
@@ -48,8 +50,12 @@ def check_machine(recipe: Recipe) -> Iterator[str]:
     if not above.is_dir():
         yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
     else:
+        if above != RunFolder.of(recipe).root:  # left by a process that was killed; in a run's folder, a start does it
+            for left in above.glob(f"{TRIAL}*"):
+                with suppress(OSError):  # not empty
+                    left.rmdir()
         try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
-            tempfile.TemporaryDirectory(dir=above).cleanup()
+            tempfile.TemporaryDirectory(dir=above, prefix=TRIAL).cleanup()
         except OSError as err:
             yield (
                 f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name"

@@ -19,7 +19,8 @@ from pvg_hf.check.phase_costs import Amounts, count_tokens, measure_lengths, pea
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
-from pvg_hf.core.stopwatch import SCORING, TRAINING, UNKNOWN, WRITING, Spent, TimeSplit, read_split
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.stopwatch import SCORING, TRAINING, UNKNOWN, WRITING, Spent, TimeSplit
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, early_phases, finished_phases
@@ -93,19 +94,25 @@ def _worker(phase: str, kind: str) -> str:
     return "verifier" if phase == "verifier" or kind == SCORING else "prover"
 
 
+@dataclass(frozen=True)
+class KeptRates:
+    """What a phase of an earlier game has spent."""
+
+    date: str
+    split: TimeSplit
+
+
 def keep_rates(recipe: Recipe, hardware: Hardware, phase: str, split: TimeSplit) -> None:
     """
     Keep the tokens and seconds of a phase for later plans of games with the same players on this machine, if possible.
     """
     known, key = _read_rates(), _key(recipe, hardware)
     of_players = known.pop(key, {})
-    of_players[phase] = {
-        "date": date.today().isoformat(),
-        "split": {kind: asdict(spent) for kind, spent in split.items()},
-    }
+    of_players[phase] = KeptRates(date.today().isoformat(), split)
     known[key] = of_players  # the last one is the newest
+    plain = {key: {phase: asdict(kept) for phase, kept in rates.items()} for key, rates in known.items()}
     try:
-        write_json(rates_file(), dict(list(known.items())[-_NUM_KEPT:]))
+        write_json(rates_file(), dict(list(plain.items())[-_NUM_KEPT:]))
     except OSError:
         return  # a plan then has the rates of an earlier game, or none
 
@@ -115,9 +122,9 @@ def read_kept_rates(recipe: Recipe, hardware: Hardware) -> list[Measured]:
     measured = []
     for phase, kept in _read_rates().get(_key(recipe, hardware), {}).items():
         # That of the main process. A start that was killed has lost its tokens.
-        split = {kind: spent for kind, spent in read_split(kept["split"]).items() if kind != UNKNOWN}
+        split = {kind: spent for kind, spent in kept.split.items() if kind != UNKNOWN}
         tokens = {kind: spent.tokens * hardware.num_processes for kind, spent in split.items()}
-        where = f"{'by a pilot ' if phase == PILOT else ''}on this machine on {kept['date']}"
+        where = f"{'by a pilot ' if phase == PILOT else ''}on this machine on {kept.date}"
         measured.append(Measured.of(phase, where, tokens, split))
     return measured
 
@@ -127,9 +134,9 @@ def rates_file() -> Path:
     return Path(constants.HF_HOME) / "pvg_hf" / "rates.json"
 
 
-def _read_rates() -> dict[str, dict[str, dict]]:
+def _read_rates() -> dict[str, dict[str, KeptRates]]:
     try:
-        return json.loads(rates_file().read_bytes())
+        return read_json(rates_file(), dict[str, dict[str, KeptRates]])
     except (OSError, ValueError):
         return {}
 
@@ -270,7 +277,7 @@ def _measured_phases(plan: RoundPlan, folder: RunFolder, finished: Sequence[Phas
     for key in {key.name: key for key in finished}.values():
         record = read_record(key.target(folder))
         if record is not None and record.num_processes == plan.amounts.num_processes:
-            split = read_split(record.split) or {UNKNOWN: Spent(record.seconds)}
+            split = record.split or {UNKNOWN: Spent(record.seconds)}
             where = (
                 "before round 0 of this run" if key.round_index is None else f"in round {key.round_index} of this run"
             )

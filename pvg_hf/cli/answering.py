@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pvg_hf.config import load_recipe
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.trust import trust_recipe
-from pvg_hf.core.hub_access import HubError
+from pvg_hf.game.cli import ENDING_ERRORS, report_error
 from pvg_hf.hub.locate import find_local_run, locate_run
 from pvg_hf.run.console import ScriptParser, print_result, quiet_libraries, set_up_logging
 
@@ -74,7 +74,7 @@ def answer(words: Sequence[str]) -> int:
         run = locate_run(arguments.run)
         if arguments.trust:
             recipe = run / "recipe.yaml"
-            for line in trust_recipe(recipe, load_recipe(recipe)):
+            for line in trust_recipe(recipe, load_kept_recipe(recipe)):
                 sys.stderr.write(f"Trusted from now on: {line}\n")
         answerer = Answerer.from_run(run, round_index=arguments.round_index, device=arguments.device)
         reply = answerer(
@@ -84,9 +84,8 @@ def answer(words: Sequence[str]) -> int:
             abstain_below=threshold,
             seed=arguments.seed,
         )
-    except (ValueError, HubError) as err:
-        sys.stderr.write(f"error: {err}\n")
-        return 2
+    except ENDING_ERRORS as err:
+        return report_error(err)
     if arguments.abstain_below is None and reply.probability is None and reply.best is not None:
         reply = replace(reply, abstains=False)
     for candidate in reply.candidates if arguments.all else reply.candidates[:1]:

@@ -1,8 +1,10 @@
 """`pvg label`: label proofs by many analyses and checks of these analyses."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.cli.results import check_output
 from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.game.cli import run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
@@ -46,6 +48,7 @@ def label(words: Sequence[str]) -> int:
     options = {"device": arguments.device, "seed": arguments.seed}
 
     def work() -> str:
+        check_output(Path(arguments.output), is_folder=True)
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         found = find_verifier(arguments.verifier)
         found_meta = find_verifier(arguments.meta_verifier) if arguments.meta_verifier else None

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pvg_hf.cli.results import add_json, as_asked
+from pvg_hf.cli.results import add_json, as_asked, check_output
 from pvg_hf.cli.sources import find_folder, find_run
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.game.cli import report_error, run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
+from pvg_hf.run.layout import REPORT
 
 if TYPE_CHECKING:
     from pvg_hf.run.read import RoundData, RunData
@@ -30,6 +31,7 @@ def report(words: Sequence[str]) -> int:
 
     def work() -> str:
         folder = find_folder(options.run)
+        check_output(folder / REPORT)
         quiet_libraries()
         from pvg_hf.report.headline import write_headline
         from pvg_hf.report.page import write_report

@@ -48,6 +48,7 @@ COMMANDS = {
 _MODULES = {name: module for group in COMMANDS.values() for name, (module, _) in group.items()}
 
 USAGE_ERROR = 2  # exit status, as argparse's
+INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -62,7 +63,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if name not in _MODULES:
         sys.stderr.write(f"error: Unknown command `{name}`. {suggest(name, list(_MODULES))}\n")
         return USAGE_ERROR
-    return getattr(import_module(f"pvg_hf.cli.{_MODULES[name]}"), name)(others)
+    try:
+        return getattr(import_module(f"pvg_hf.cli.{_MODULES[name]}"), name)(others)
+    except KeyboardInterrupt:  # before the command, or the game, listens for it
+        sys.stderr.write("Stopped before anything was done.\n")
+        return INTERRUPTED
 
 
 def describe_commands() -> str:

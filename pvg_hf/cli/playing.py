@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import shlex
 import subprocess
 import sys
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from pvg_hf.check.graphics_cards import find_card
 from pvg_hf.cli.results import add_json, as_asked
-from pvg_hf.cli.sources import find_recipe, moved_to
+from pvg_hf.cli.sources import find_recipe, is_kept, moved_to
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.config.load import read_yaml
+from pvg_hf.config.load import load_kept_recipe, read_yaml
 from pvg_hf.config.sections import HubConfig
-from pvg_hf.config.trust import trust_recipe
+from pvg_hf.config.trust import read_origin, trust_recipe
 from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.game.cli import ENDING_ERRORS, INTERRUPTED, report_error, run_command
 from pvg_hf.game.interrupt import GameInterrupted
@@ -133,18 +134,16 @@ def _on_recipe(options: Namespace, action: Callable[[Recipe, Namespace], int]) -
         path = find_recipe(options.recipe, prefers_run=action is _status)
         if not is_published_name(options.recipe) or action is _status:  # else the download would be played on
             options.overrides = moved_to(options.recipe, path, options.overrides)
-        if "world" in read_yaml(path):
+        if not is_kept(path) and "world" in read_yaml(path):
             return run_command(lambda: _play_messages(path, options, action))
-        recipe = extended_recipe(load_recipe(path, options.overrides), options.overrides)
+        load = load_kept_recipe if is_kept(path) else load_recipe
+        recipe = extended_recipe(load(path, options.overrides), options.overrides)
         if options.trust:
             for line in trust_recipe(path, recipe, is_recorded=is_main_process()):
                 logger.info("Trusted from now on: %s", line)
         return action(recipe, options)
     except ENDING_ERRORS as err:
         return report_error(err)
-    except KeyboardInterrupt:  # before the game listens for it
-        sys.stderr.write("Stopped before anything was played.\n")
-        return INTERRUPTED
 
 
 def _play(recipe: Recipe, options: Namespace) -> int:
@@ -188,7 +187,7 @@ def _run_game(recipe: Recipe, *, phase: str | None, round_index: int | None) -> 
 
     from pvg_hf.game.play import play
 
-    _use_all_cores()
+    _choose_threads(RunFolder.of(recipe))
     logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
     try:
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=_callbacks_of(recipe.hub))
@@ -231,7 +230,7 @@ def _run_pilot(recipe: Recipe, options: Namespace) -> int:
     from pvg_hf.game.play import play
     from pvg_hf.report.pilot_findings import Pilot
 
-    _use_all_cores()
+    _choose_threads(RunFolder.of(recipe))
     try:
         folder = play(recipe, only_pilot=True)
     except GameInterrupted:
@@ -244,10 +243,20 @@ def _run_pilot(recipe: Recipe, options: Namespace) -> int:
     return 0
 
 
-def _use_all_cores() -> None:
+def _choose_threads(folder: RunFolder) -> None:
+    """
+    Compute with as many threads as the run did before, for equal bytes, unless `OMP_NUM_THREADS` is set. A launcher's
+    only process on a CPU begins a run with all cores.
+    """
     import torch
 
-    if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
+    is_set = "OMP_NUM_THREADS" in os.environ and not has_default_threads()
+    if is_set or torch.cuda.is_available():
+        return
+    before = None if read_origin(folder.root) else folder.read_environment().get("num_threads")
+    if before is not None and before <= num_cores():
+        torch.set_num_threads(before)
+    elif has_default_threads():  # no other process competes for the cores
         torch.set_num_threads(num_cores())
 
 

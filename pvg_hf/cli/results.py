@@ -1,10 +1,28 @@
 """Output of commands: text, or with `--json` the same figures for a program."""
 
 import json
+import tempfile
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
+
+
+def check_output(path: Path | None, *, is_folder: bool = False) -> None:
+    """
+    Check, before the work, that a file or a folder can be written; `None` is standard output.
+
+    Raises `ValueError` if it cannot.
+    """
+    if path is None:
+        return
+    if path.exists() and path.is_dir() != is_folder:
+        raise ValueError(f"`{path}` is {'not ' if is_folder else ''}a folder; name another output.")
+    above = next(place for place in ((path, *path.absolute().parents)[not is_folder :]) if place.exists())
+    try:
+        tempfile.TemporaryFile(dir=above).close()
+    except OSError as err:
+        raise ValueError(f"`{path}` cannot be written: {above}: {err.strerror}. Name another output.") from err
 
 
 def add_json(parser: ArgumentParser, what: str = "the figures") -> None:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pvg_hf.cli.sources import find_folder, find_run, find_verifier, local_verifier
-from pvg_hf.config import load_recipe
+from pvg_hf.cli.results import check_output
+from pvg_hf.cli.sources import check_new_folder, find_folder, find_run, find_verifier, local_verifier
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.trust import admit_recipe
 from pvg_hf.game.cli import run_command
 from pvg_hf.hub.locate import PUBLISHED_NAME, is_published_name
@@ -47,6 +48,7 @@ def export(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
 
     def work() -> str:
+        check_new_folder(options.output)
         named = options.run if options.round_index is None else f"{options.run}:{options.round_index}"
         if options.player == "verifier":
             source = find_verifier(named)
@@ -64,7 +66,7 @@ def export(words: Sequence[str]) -> int:
         return str(options.output)
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def push(words: Sequence[str]) -> int:
@@ -89,7 +91,7 @@ def push(words: Sequence[str]) -> int:
         if is_published_name(run):
             raise ValueError(f"`{run}` is published already. To continue it here: `pvg pull {run}`.")
         folder = Path(run)
-        recipe = load_recipe(RunFolder(folder).recipe, options.overrides)
+        recipe = load_kept_recipe(RunFolder(folder).recipe, options.overrides)
         admit_recipe(recipe, "hub", "data")
         quiet_libraries()
         from pvg_hf.hub.publication import publishable_rounds
@@ -103,7 +105,7 @@ def push(words: Sequence[str]) -> int:
         return ""
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def pull(words: Sequence[str]) -> int:
@@ -127,13 +129,14 @@ def pull(words: Sequence[str]) -> int:
         parser.error(f"{options.run} is no name of a published run, such as ana/quickstart")
 
     def work() -> str:
+        check_output(Path(options.output_dir), is_folder=True)
         quiet_libraries()
         from pvg_hf.hub.pull import pull_round
 
         return str(pull_round(**vars(options)))
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def _read_round(text: str) -> int | str:
@@ -171,6 +174,7 @@ def space(words: Sequence[str]) -> int:
 
     def work() -> str:
         run = find_run(options.run)
+        check_output(options.output, is_folder=True)
         quiet_libraries()
         from pvg_hf.app.space import APP, build_space, push_space
 
@@ -181,4 +185,4 @@ def space(words: Sequence[str]) -> int:
         return push_space(run, options.space, tuple(of_app), app=app, is_private=not options.public, warn=warn)
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pvg_hf.cli.results import check_output
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.core.shipped import shipped_folder
 from pvg_hf.hub.locate import is_published_name, locate_run
-from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.layout import ENVIRONMENT, RunFolder
 
 RUNS = Path("runs")  # where games are played by default
 RECIPE_FILES = (RECIPE_FILE, "message-recipe.yaml")  # in the folder of a game, and of a message game
@@ -53,6 +54,11 @@ def find_recipe(source: str, *, prefers_run: bool = False) -> Path:
     )
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a recipe is that of a run, which was written when the run began."""
+    return path.name == RECIPE_FILE and (path.parent / ENVIRONMENT).is_file()
+
+
 def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
     """
     Return the overrides, with those of `output_dir` and `name` if `source` is a run: a moved or renamed run is where
@@ -61,7 +67,8 @@ def moved_to(source: str, recipe: Path, overrides: Sequence[str]) -> list[str]:
     is_run = recipe.name in RECIPE_FILES and not Path(source).is_file()
     if not is_run or any(text.startswith("output_dir=") for text in overrides):
         return list(overrides)
-    folder = recipe.parent if recipe.parent.name not in ("", "..") else recipe.parent.resolve()
+    has_other_name = recipe.parent.name in ("", "..") or recipe.parent.is_symlink()
+    folder = recipe.parent.resolve() if has_other_name else recipe.parent
     place = {"output_dir": str(folder.parent), "name": folder.name}
     return [*(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in place.items()), *overrides]
 
@@ -133,6 +140,7 @@ def _split_round(source: str) -> tuple[str, int | None]:
 
 
 def check_new_folder(folder: Path) -> None:
-    """Raise a `ValueError` if a folder to create has files."""
+    """Raise a `ValueError` if a folder to create has files, or cannot be written."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise ValueError(f"`{folder}` exists and is not empty; name a new folder.")
+    check_output(folder, is_folder=True)

@@ -39,7 +39,7 @@ def recipes(words: Sequence[str]) -> int:
         path = find_recipe(options.name)
         return _write_new(options.output or Path(path.name), path.read_text(encoding="utf-8"))
 
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def _summarise(recipe: Path) -> str:
@@ -72,7 +72,7 @@ def new(words: Sequence[str]) -> int:
         text = (TEMPLATES / f"{name}.py.txt").read_text(encoding="utf-8").replace("MODULE", output.stem)
         return _write_new(output, text)
 
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def _write_new(output: Path, text: str) -> str:

@@ -73,7 +73,7 @@ def train(words: Sequence[str]) -> int:
         )
 
     set_up_logging()
-    return run_command(work, also=(OSError,))
+    return run_command(work)
 
 
 def _train_verifier(options: Namespace, settings: Mapping[str, str]) -> str:

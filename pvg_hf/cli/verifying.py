@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvg_hf.cli.results import add_json, as_asked
+from pvg_hf.cli.results import add_json, as_asked, check_output
 from pvg_hf.cli.solutions import add_column, read_solutions
 from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.core.files import write_text
@@ -41,6 +41,7 @@ def score(words: Sequence[str]) -> int:
     options = _parse("score", score, words)
 
     def work() -> str:
+        check_output(options.output)
         rows, scorer, _ = _score(options, ("problem", "solution"))
         if scorer.calibration is not None:
             threshold = scorer.threshold(options.completeness)
@@ -70,6 +71,7 @@ def choose(words: Sequence[str]) -> int:
     options = _parse("choose", choose, words, parser)
 
     def work() -> str:
+        check_output(options.output)
         rows, scorer, _ = _score(options, ("problem", "solution"))
         from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
@@ -186,6 +188,7 @@ def _check_writable(verifier: str) -> None:
             f"{verifier} belongs to a run, whose finished files do not change; its calibration is that of the run. For"
             " another one: `pvg export RUN --player verifier --output VERIFIER`, and calibrate that."
         )
+    check_output(Path(verifier), is_folder=True)
 
 
 def _doubts(rows: "pd.DataFrame") -> list[str]:

@@ -197,11 +197,17 @@ class WholeGame(Mark):
     """Marks a key that holds for the whole game, so that no round can override it."""
 
 
+@plain_dataclass(frozen=True)
 class AfterBootstrap(Mark):
     """
-    Marks a key without influence on the results of warm-up and bootstrap. In `verifier` it takes effect in the
-    verifier's phase, elsewhere not before the first prover phase.
+    Marks a key without influence on the results of warm-up and bootstrap.
+
+    Args:
+        phase: The first phase of a round that it influences; by default the verifier's for keys of `verifier`, and the
+            prover's for all others.
     """
+
+    phase: str | None = None
 
 
 @plain_dataclass(frozen=True)

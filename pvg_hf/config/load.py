@@ -77,9 +77,9 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.to_dict(), sort_keys=False)
 
 
-def load_kept_recipe(path: Path) -> Recipe:
+def load_kept_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """
-    Load the recipe in a run's folder.
+    Load the recipe in a run's folder, with overrides as for [`load_recipe`].
 
     Raises `DamagedFileError` if it is missing, cannot be read or was cut short: defaults would silently change it.
     """
@@ -91,11 +91,11 @@ def load_kept_recipe(path: Path) -> Recipe:
         recipe = load_recipe(path)
     except FileNotFoundError as err:
         raise DamagedFileError(path, "is missing", put_back) from err
-    except (UnicodeDecodeError, RecipeError) as err:
+    except (OSError, UnicodeDecodeError, RecipeError) as err:
         raise DamagedFileError(path, f"cannot be read: {str(err).removesuffix('.')}", put_back) from err
     if "\nrounds:" not in f"\n{text}":  # the last key
         raise DamagedFileError(path, "was truncated: it has no `rounds`", put_back)
-    return recipe
+    return load_recipe(path, overrides) if overrides else recipe
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

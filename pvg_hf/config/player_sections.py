@@ -440,19 +440,19 @@ class VerifierConfig(PlayerConfig):
     """The verifier is an adapter and a head on the prover's base, which is in memory only once. Needs `lora` for both,
     and the same `model`, `dtype` and `quantization`. For saving memory and for ablations: a verifier as large as its
     prover gained no robustness (Kirchner et al. 2024)."""
-    loss: Annotated[Literal["bradley_terry", "cross_entropy"], f.Sets()] = "bradley_terry"
+    loss: Annotated[Literal["bradley_terry", "cross_entropy"], f.Sets(), f.AfterBootstrap()] = "bradley_terry"
     """Loss on pairs, or on single solutions."""
-    correction: Annotated[VerifierCorrection, f.Sets()] = "none"
+    correction: Annotated[VerifierCorrection, f.Sets(), f.AfterBootstrap()] = "none"
     """Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for `bradley_terry`
     only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need `data.pairs: all`."""
-    invariance: InvarianceConfig = Field(default_factory=InvarianceConfig)
+    invariance: Annotated[InvarianceConfig, f.AfterBootstrap()] = Field(default_factory=InvarianceConfig)
     """Invariance across rounds and roles; has its own table."""
-    center: Annotated[f.NonNegative, f.Sets()] = 0.005
+    center: Annotated[f.NonNegative, f.Sets(), f.AfterBootstrap()] = 0.005
     """Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024).
     Not TRL's `center_rewards_coefficient`."""
-    max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs")] = 300
+    max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs"), f.AfterBootstrap()] = 300
     """Optimiser steps per round."""
-    pairs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size")] = 32
+    pairs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size"), f.AfterBootstrap()] = 32
     """Pairs per optimiser step, over all processes."""
     template: str = "{{ problem }}\n{{ solution }}"
     """Jinja template of the verifier's input; stored with its weights."""

@@ -110,22 +110,22 @@ class BootstrapConfig:
 class DataConfig:
     """Training data of a verifier."""
 
-    mixture: Annotated[str, f.Asks(Effect.RUNS, f.names_code)] = "equal_per_round"
+    mixture: Annotated[str, f.Asks(Effect.RUNS, f.names_code), f.AfterBootstrap("verifier")] = "equal_per_round"
     """How much of its data a verifier takes from each earlier round: `equal_per_round` (Kirchner et al. 2024),
     `latest`, `exponential` (Kim & Lee 2026), `sliding`, `custom`, or `package.module:Name`."""
-    window: f.Count | None = None
+    window: Annotated[f.Count | None, f.AfterBootstrap("verifier")] = None
     """For `sliding`: number of rounds to look back; the base prover's solutions count as one."""
-    weights: dict[int, f.NonNegative] | None = None
+    weights: Annotated[dict[int, f.NonNegative] | None, f.AfterBootstrap("verifier")] = None
     """For `custom`: a weight for each round; -1 is the base prover."""
-    solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2)] = 4
+    solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2), f.AfterBootstrap("verifier")] = 4
     """Solutions used per problem, half of them correct; new rounds replace some of the old ones."""
-    correct_source: CorrectSource = "prover"
+    correct_source: Annotated[CorrectSource, f.AfterBootstrap("verifier")] = "prover"
     """Source of the correct side of a pair: solutions of provers, the task's reference solutions, or both."""
-    pairs: PairChoice = "labelled"
+    pairs: Annotated[PairChoice, f.AfterBootstrap("verifier")] = "labelled"
     """`labelled`: pairs of a solution labelled correct and one labelled incorrect. `all`: all pairs of
     `solutions_per_problem` solutions chosen regardless of their labels, including ties, which `verifier.correction:
     exact` and the corrections of `cross_entropy` need."""
-    pair_share: f.PositiveShare = 1.0
+    pair_share: Annotated[f.PositiveShare, f.AfterBootstrap("verifier")] = 1.0
     """For `pairs: all`: share of those pairs to keep, at random regardless of their labels."""
     annotations: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
     """A run, or a file of JSON lines, with labels that people gave solutions in the app
@@ -136,7 +136,7 @@ class DataConfig:
 class MintConfig:
     """New solutions of the round's prover to the verifier's problems (D_V) and to the test problems."""
 
-    solutions_per_problem: f.Repeats = 2
+    solutions_per_problem: Annotated[f.Repeats, f.AfterBootstrap("mint")] = 2
     """Solutions of each role per problem of D_V; later verifiers learn from them."""
     test_solutions_per_problem: f.Repeats = 8
     """Solutions of each role per test problem; the round is evaluated on them."""
@@ -165,7 +165,7 @@ class StoppingConfig:
     half may fail."""
     score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = 0.1
     """Parity is reached within this margin, in units of the verifier's score."""
-    labels: Literal["clean", "observed"] = "clean"
+    labels: Annotated[Literal["clean", "observed"], f.AfterBootstrap("verifier")] = "clean"
     """Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the
     verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them
     (`noise`), which is all that a user of an imperfect checker has. Judging always uses clean labels."""

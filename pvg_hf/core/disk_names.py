@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+TRIAL = ".try-"  # begins the names of folders that exist while it is tried whether a folder can be written to
+
 BASE_ROUND = -1
 """`round_index` of solutions that were imported or written by the base prover."""
 

@@ -17,6 +17,10 @@ class Figure:
     high: float | None
     n: int  # observations that the value is a mean of: solutions, pairs or problems
 
+    def __post_init__(self):
+        if (self.low is None) != (self.high is None) or (self.value is None and self.low is not None):
+            raise ValueError(f"has one bound of an interval, or bounds without a value: {vars(self)}")
+
     @property
     def known(self) -> float:
         """The value of a figure that has one."""
@@ -32,10 +36,6 @@ class Figure:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Figure":
-        return cls(**values)
 
     def __str__(self) -> str:
         return format(self)

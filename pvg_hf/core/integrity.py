@@ -10,18 +10,21 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
 from tqdm.auto import tqdm
 
 from pvg_hf.core.commands import delete_command, play_command
 from pvg_hf.core.disk_names import PHASE_RECORD
+from pvg_hf.core.extensions import show_value
 from pvg_hf.core.files import write_text
 
 DIGESTS = "digests.json"
@@ -87,20 +90,23 @@ def digest_files(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def read_digests(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Digests:
+    """Contents of `digests.json`."""
+
+    files: dict[str, str]  # SHA-256 by path
+    settings: dict[str, Any] | None = None  # of the recipe, that the folder's phase was played with
+    step: int | None = None  # of a checkpoint
+
+
+def read_digests(folder: Path) -> Digests:
     """
-    Return the contents of a folder's `digests.json`: `files`, the SHA-256 by path, and the notes; a `DamagedFileError`
-    if damaged.
+    Read a folder's `digests.json`; a `DamagedFileError` if damaged.
 
     A folder without the file has no digests: whoever changes a file on purpose deletes it.
     """
     path = folder / DIGESTS
-    if not path.is_file():
-        return {"files": {}}
-    values = _parse(path, json.loads, None)
-    if not isinstance(values, dict) or not isinstance(values.get("files"), dict):
-        raise DamagedFileError(path, "is damaged: it has no `files`")
-    return values
+    return _parse(path, _read_text(path, None), Digests, None) if path.is_file() else Digests({})
 
 
 def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
@@ -108,7 +114,7 @@ def find_damaged(folder: Path) -> Iterator[DamagedFileError]:
     Yield an error for each file of a finished folder that has changed, small files first. Missing files are left out.
     """
     try:
-        digests = read_digests(folder)["files"]
+        digests = read_digests(folder).files
     except DamagedFileError as err:
         yield err
         return
@@ -129,7 +135,7 @@ def missing_files(folder: Path) -> list[Path]:
     """
     List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on.
     """
-    names = sorted(read_digests(folder)["files"])
+    names = sorted(read_digests(folder).files)
     return [folder / name for name in names if "completions/" not in name and not (folder / name).is_file()]
 
 
@@ -138,7 +144,7 @@ def check_file(path: Path) -> None:
     folder = next((parent for parent in path.parents if (parent / DIGESTS).is_file()), None)
     if folder is None or not path.is_file():
         return
-    digest = read_digests(folder)["files"].get(path.relative_to(folder).as_posix())
+    digest = read_digests(folder).files.get(path.relative_to(folder).as_posix())
     if digest not in (None, _hash(path)):
         raise _changed(path)
 
@@ -155,25 +161,87 @@ def naming_parquet(path: Path) -> Iterator[None]:
         raise DamagedFileError(path, f"is not a readable Parquet file; it is corrupt or truncated ({reason})") from err
 
 
-def read_json(path: Path, *, remedy: str | None = None) -> Any:
-    """Read a file of JSON; a [`DamagedFileError`] with this remedy if it is missing or damaged."""
+def read_json(path: Path, kind: Any = Any, *, remedy: str | None = None) -> Any:
+    """
+    Read a file of JSON as a value of the type `kind`, such as a dataclass or `dict[str, Figure]`. Further fields of a
+    dataclass are ignored.
+
+    Raises a [`DamagedFileError`] with this remedy if the file is missing, is not JSON, or holds another type; the
+    message then has the key and the value.
+    """
     check_file(path)
-    return _parse(path, json.loads, remedy)
+    return _parse(path, _read_text(path, remedy), kind, remedy)
 
 
-def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, Any]]:
-    """Read a file with one JSON value per line, in the same way as [`read_json`]."""
+def read_mapping(path: Path, kind: Any, *, remedy: str | None = None) -> dict[str, Any]:
+    """
+    Read a file of JSON as a mapping, in the same way as [`read_json`]. It has the fields of the dataclass `kind`, and
+    may have others.
+    """
     check_file(path)
-    return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], remedy)
+    text = _read_text(path, remedy)
+    _parse(path, text, kind, remedy)
+    return json.loads(text)
 
 
-def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None) -> Any:
+def read_json_lines(path: Path, kind: Any = dict[str, Any], *, remedy: str | None = None) -> list[dict[str, Any]]:
+    """
+    Read a file with one mapping per line, in the same way as [`read_json`]. Each has the fields of the dataclass
+    `kind`, and may have others.
+    """
+    check_file(path)
+    lines = _read_text(path, remedy).splitlines()
+    for number, line in enumerate(lines, 1):
+        _parse(path, line, kind, remedy, f" in line {number}")
+    return [json.loads(line) for line in lines]
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """
+    Convert plain values, as JSON gives them, to the type `kind`, as [`read_json`] does; a `ValueError` if they have
+    another type.
+    """
+    return _adapter(kind).validate_json(json.dumps(value), strict=True)
+
+
+def is_like(value: Any, kind: Any) -> bool:
+    """Whether plain values have the type `kind`, as [`convert`] reads it."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        convert(value, kind)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter:
+    return TypeAdapter(kind)
+
+
+def _read_text(path: Path, remedy: str | None) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as err:
         raise DamagedFileError(path, "is missing", remedy) from err
-    except (ValueError, RecursionError) as err:  # neither JSON nor UTF-8
+    except UnicodeDecodeError as err:
         raise DamagedFileError(path, f"is damaged ({err})", remedy) from err
+
+
+def _parse(path: Path, text: str, kind: Any, remedy: str | None, place: str = "") -> Any:
+    try:
+        return _adapter(kind).validate_json(text, strict=True)
+    except ValidationError as err:
+        error = err.errors()[0]
+        key = ".".join(map(str, error["loc"]))
+        message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if error["type"] == "json_invalid":
+            what = f"is damaged{place} ({message})"
+        elif error["type"] == "missing":
+            what = f"is damaged{place}: it has no `{key}`"
+        else:
+            named = f"`{key}`" if key else "its value"
+            what = f"is damaged{place}: {named} is {show_value(error['input'])}; it {message}"
+        raise DamagedFileError(path, what, remedy) from err
 
 
 def _changed(path: Path) -> DamagedFileError:

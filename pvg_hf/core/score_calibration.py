@@ -8,14 +8,28 @@ from typing import Any
 import numpy as np
 
 from pvg_hf.core.disk_names import CALIBRATION
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import read_json, read_mapping
 
 GRID = np.linspace(0, 1, 201)
 """Shares at which quantiles of the scores are kept."""
 
 COMPLETENESS = 0.95
 """Share of the correct solutions that is accepted where verifiers are compared."""
+
+
+@dataclass(frozen=True)
+class VerifierThreshold:
+    """What the calibration of any run's verifier has, also that of an older run."""
+
+    threshold: float
+    pair_accuracy: Figure | None = None
+
+
+def read_threshold(folder: Path) -> VerifierThreshold:
+    """Read the threshold of a verifier from its folder; a `DamagedFileError` if the file is missing or damaged."""
+    return read_json(folder / CALIBRATION, VerifierThreshold)
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,12 @@ class ScoreCalibration:
     num_problems: int
     pair_accuracy: dict[str, Any] | None = None
 
+    def __post_init__(self):
+        if not len(self.correct_scores) == len(self.incorrect_scores) == len(GRID):
+            raise ValueError(f"needs {len(GRID)} quantiles of the scores of correct and of incorrect solutions")
+        if self.probability.keys() != {"slope", "intercept"}:
+            raise ValueError(f"`probability` needs a slope and an intercept; it has {sorted(self.probability)}")
+
     @classmethod
     def load(cls, folder: str | Path) -> "ScoreCalibration | None":
         """
@@ -55,8 +75,8 @@ class ScoreCalibration:
             DamagedFileError: if the file is damaged.
         """
         path = Path(folder) / CALIBRATION
-        values = read_json(path) if path.is_file() else {}
-        return cls(**values) if "correct_scores" in values else None
+        has_quantiles = path.is_file() and "correct_scores" in read_mapping(path, VerifierThreshold)
+        return read_json(path, cls) if has_quantiles else None
 
     def save(self, folder: Path) -> None:
         write_json(folder / CALIBRATION, asdict(self))

@@ -8,11 +8,10 @@ inside it.
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 WRITING, GRADING, SCORING, TRAINING, EVALUATING = "writing", "grading", "scoring", "training", "evaluating"
 OTHER = "other"  # everything else, such as loading models and writing files
@@ -131,11 +130,6 @@ def spent_so_far() -> TimeSplit:
 def add_splits(first: TimeSplit, second: TimeSplit) -> TimeSplit:
     """Add the time splits of two parts of a phase."""
     return {kind: first.get(kind, Spent()) + second.get(kind, Spent()) for kind in KINDS if kind in first | second}
-
-
-def read_split(stored: Mapping[str, Mapping[str, Any]]) -> TimeSplit:
-    """Read a split from a phase's record."""
-    return {kind: Spent(**values) for kind, values in stored.items()}
 
 
 def describe_shares(split: TimeSplit) -> str:

@@ -1,5 +1,6 @@
 """Labels and notes that people give solutions in the app, kept in the run's folder, for a later game to learn from."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.disk_names import ANNOTATIONS
 from pvg_hf.core.files import Journal
+from pvg_hf.core.integrity import convert
 from pvg_hf.data.imports import read_rows, text_of
 
 Scores = dict[tuple[str, str], float]
@@ -27,17 +29,31 @@ class Annotation:
     note: str
     time: str  # ISO 8601
 
+    def __post_init__(self):
+        if self.score is not None and self.score not in ALLOWED_SCORES:
+            raise ValueError(f"`score` must be 0, 0.5, 1 or null; got {self.score!r}")
+
 
 def append_annotation(root: Path, annotation: Annotation) -> None:
     """Add a label and note to a run's annotations. Raises `OSError` if the folder cannot be written."""
     Journal(root / ANNOTATIONS).append(asdict(annotation))
 
 
-def read_annotations(root: Path) -> dict[str, Annotation]:
-    """Read a run's annotations by the solutions' keys; those without a label or a note were taken back."""
-    rows = [row for row in Journal(root / ANNOTATIONS).read() if row.keys() == Annotation.__dataclass_fields__.keys()]
-    found = {row["key"]: Annotation(**row) for row in rows}
-    return {key: one for key, one in found.items() if one.score is not None or one.note}
+def read_annotations(root: Path) -> tuple[dict[str, Annotation], list[int]]:
+    """
+    Read a run's annotations by the solutions' keys; those without a label or a note were taken back.
+
+    Returns them, and the numbers of the lines that are not annotations, from 1.
+    """
+    path, found, odd = root / ANNOTATIONS, {}, []
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+        try:
+            one = convert(json.loads(line), Annotation)
+        except (ValueError, RecursionError):
+            odd += [number] if line.strip() else []
+        else:
+            found[one.key] = one
+    return {key: one for key, one in found.items() if one.score is not None or one.note}, odd
 
 
 def read_scores(source: str) -> Scores:

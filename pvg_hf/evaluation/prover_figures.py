@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.role_figures import has_failed
+from pvg_hf.run.stored import FalsePositiveRise
 
 
 def parity_figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
@@ -102,24 +102,6 @@ class WrongSolutions(NamedTuple):
     role: str
     wrong: int
     accepted: int
-
-
-@dataclass(frozen=True)
-class FalsePositiveRise:
-    """Share of wrong solutions that a checker accepts, before the training and early in it, and the difference."""
-
-    checker: str
-    role: str
-    before: Figure
-    early: Figure
-    rise: Figure
-
-    @property
-    def name(self) -> str:
-        return f"{self.checker}_{self.role}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def last_early_step(num_steps: int, share: float, steps_per_batch: int = 1) -> int:

@@ -206,12 +206,6 @@ class AnswerRules:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "AnswerRules":
-        weigh = values["weigh"] and Calibration(**values["weigh"])
-        calibrations = {rule: Calibration(**fit) for rule, fit in values["calibrations"].items()}
-        return cls(**{**values, "weigh": weigh, "calibrations": calibrations})
-
 
 def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answers_equal) -> AnswerRules:
     """

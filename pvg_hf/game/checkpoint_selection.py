@@ -128,7 +128,7 @@ class BestHelpfulCallback(StepFigures):
             return None
         logger.warning("%s; training resumes from an earlier step.", f"{damage.path} {damage.what}")
         try:
-            return read_digests(self.output)["step"]
+            return read_digests(self.output).step
         except DamagedFileError:
             return 0
 

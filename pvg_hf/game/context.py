@@ -32,6 +32,8 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import PhaseKey, RunFolder
+from pvg_hf.run.phase_record import PhaseAlert
+from pvg_hf.run.stored import TrackedRun
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler, open_sampler
 from pvg_hf.sampling.sampler import DISTRIBUTION
@@ -265,7 +267,7 @@ def _run_id(folder: RunFolder) -> str:
     if not kept.exists():
         write_json(kept, {"id": secrets.token_hex(4)})
     remedy = f"Delete it by `{delete_command(kept)}`: the trackers then start another run, and the game continues."
-    return read_json(kept, remedy=remedy)["id"]
+    return read_json(kept, TrackedRun, remedy=remedy).id
 
 
 @dataclass
@@ -338,15 +340,10 @@ class PhaseContext:
         if self.processes.is_main_process and not self.folder.has_event("alert", **fields):
             self.folder.log_event("alert", **fields)
 
-    def alerts(self) -> list[dict[str, Any]]:
-        """
-        Alerts of this phase and its earlier starts, with `time`, `kind` and `message`; those about the Hub are left
-        out.
-        """
+    def alerts(self) -> list[PhaseAlert]:
+        """Alerts of this phase and its earlier starts; those about the Hub are left out."""
         found = self.folder.find_events("alert", **self.phase.fields)
-        return [
-            {name: event[name] for name in ("time", "kind", "message")} for event in found if event["kind"] != "hub"
-        ]
+        return [PhaseAlert(one["kind"], one["message"], one.get("time")) for one in found if one["kind"] != "hub"]
 
 
 class GameCallback:

@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.afterwards import only_warning
-from pvg_hf.core.files import sync_tree, write_parquet
+from pvg_hf.core.disk_names import TRIAL
+from pvg_hf.core.files import remove, sync_tree, write_parquet
 from pvg_hf.core.integrity import find_damaged, write_digests
 from pvg_hf.report.page import render_page
 from pvg_hf.report.plots.style import Plot, new_canvas
@@ -22,9 +23,12 @@ def try_checkpoint(root: Path) -> None:
     Write weights, an optimiser's state, solutions and digests below `root`, rename their folder, and read them.
 
     If other values are read than were written, this is a `ValueError`. Errors of the file system pass unchanged.
+    Nobody else may play the run: what killed processes have left of such trials is deleted.
     """
+    for left in root.glob(f"{TRIAL}*"):
+        remove(left)
     weights, rows = {"weight": torch.arange(4.0)}, pd.DataFrame({"score": [0.5]})
-    with tempfile.TemporaryDirectory(dir=root, prefix=".try-") as scratch:
+    with tempfile.TemporaryDirectory(dir=root, prefix=TRIAL) as scratch:
         partial, final = Path(scratch) / "partial", Path(scratch) / "final"
         partial.mkdir()
         save_file(weights, partial / "model.safetensors")

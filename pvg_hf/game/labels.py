@@ -30,6 +30,7 @@ from pvg_hf.noise.routing import Ledger, Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CallCounts, NoiseRate, count_calls, escalation_rates, noise_rates, read_events
 from pvg_hf.noise.verdicts import Verdict
 from pvg_hf.run.layout import CALL_SUMMARY, EVENTS, PhaseKey, RunFolder, partial_of
+from pvg_hf.run.stored import CallSummary
 
 CallEvent = Mapping[str, Any]
 
@@ -92,10 +93,10 @@ def _earlier_costs(folder: RunFolder, phase: PhaseKey) -> dict[tuple[int, int], 
     """Costs of the phases before `phase`, by round and phase."""
     costs: dict[tuple[int, int], float] = {}
     for path in folder.call_summaries():
-        summary = read_json(path)
-        place = PhaseKey(summary["phase"], summary["round"]).place
+        summary = read_json(path, CallSummary)
+        place = PhaseKey(summary.phase, summary.round).place
         if place < phase.place:
-            costs[place] = summary["cost"]
+            costs[place] = summary.cost
     return costs
 
 
@@ -111,24 +112,21 @@ def summarize_calls(noise: NoiseConfig, phase: PhaseKey, output: Path) -> dict[s
     routes = make_routes(noise.checker)
     rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
-    channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
-    write_json(
-        output / CALL_SUMMARY,
-        {
-            "phase": phase.name,
-            "round": phase.place[0],
-            "calls": counts.num_calls,
-            "codes": counts.codes,
-            "flagged": counts.num_flagged,
-            "abstained": counts.num_abstentions,
-            "cost": counts.cost,
-            "duration_ms": counts.duration_ms,
-            "digest": counts.digest,
-            "rates": [one.to_dict() for one in rates],
-            "escalations": {name: figure.to_dict() for name, figure in escalations.items()},
-            "channels": channels,
-        },
+    summary = CallSummary(
+        phase.name,
+        phase.place[0],
+        calls=counts.num_calls,
+        codes=dict(counts.codes),
+        flagged=counts.num_flagged,
+        abstained=counts.num_abstentions,
+        cost=counts.cost,
+        duration_ms=counts.duration_ms,
+        digest=counts.digest,
+        rates=rates,
+        escalations=escalations,
+        channels={name: routed_channel(routing) for name, routing in _routings(routes).items()},
     )
+    write_json(output / CALL_SUMMARY, asdict(summary))
     return dict(_metrics(counts, rates, escalations))
 
 
@@ -137,8 +135,8 @@ def _metrics(counts: CallCounts, rates: list[NoiseRate], escalations: dict[str, 
     yield "verifier.check.cost", counts.cost
     for one in rates:
         key = f"verifier.noise.{one.noise}.rate/{one.tier}/{one.slice}"
-        yield key, one.figure.value
-        yield from ((f"{key}/{name}", vars(one.figure)[name]) for name in ("low", "high", "n"))
+        yield key, one.value
+        yield from ((f"{key}/{name}", vars(one)[name]) for name in ("low", "high", "n"))
         yield f"{key}/configured", one.configured
     for transition, figure in escalations.items():
         name = transition.replace("->", "_to_")

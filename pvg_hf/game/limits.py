@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.recipe import list_memory_settings
-from pvg_hf.core.commands import play_command
+from pvg_hf.core.commands import play_command, pvg_command
 from pvg_hf.run.layout import RunFolder
 
 
@@ -93,6 +93,6 @@ def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
         raise OutOfMemory(
             f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: "
             f"{list_memory_settings(recipe, phase)}. `{play_command(RunFolder.of(recipe).root, '--plan')}` estimates "
-            f"each phase's peak. All finished phases are kept; a changed "
-            "recipe needs another `name`."
+            f"each phase's peak. All finished phases are kept; "
+            f"`{pvg_command('status', RunFolder.of(recipe).root)}` says which of the settings may still change."
         ) from err

@@ -95,7 +95,7 @@ def count_scored(output: Path) -> Counter[str]:
     """Sum the counts of the scorer, such as truncated inputs, over all batches of a phase in its folder `output`."""
     counts: Counter[str] = Counter()
     for file in sorted(output.glob(f"{BATCHES}/*/*.json")):
-        counts.update(read_json(file))
+        counts.update(read_json(file, dict[str, int]))
     return counts
 
 

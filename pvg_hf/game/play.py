@@ -3,7 +3,8 @@
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,10 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.files import write_json_lines
-from pvg_hf.core.stopwatch import describe_shares, read_split
+from pvg_hf.core.stopwatch import describe_shares
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.cli import ENDING_ERRORS
 from pvg_hf.game.context import GameCallback, GameTracker, PhaseContext, open_tracker
 from pvg_hf.game.first_writes import try_checkpoint, try_report
 from pvg_hf.game.interrupt import StopRequest
@@ -42,10 +44,19 @@ from pvg_hf.game.training import remove_training_files
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
 from pvg_hf.run.environment import full_command, script_line
-from pvg_hf.run.layout import METRICS, PhaseKey, RunFolder, choose_phases, game_steps, unfinished
+from pvg_hf.run.layout import (
+    METRICS,
+    PhaseKey,
+    RunFolder,
+    choose_phases,
+    finished_phases,
+    game_steps,
+    phase_settings,
+    unfinished,
+)
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import recording, staged
-from pvg_hf.run.resume import check_same_recipe, prepare_resume, write_derived
+from pvg_hf.run.resume import check_same_recipe, describe_changes, prepare_resume, write_derived
 from pvg_hf.tasks import Task
 
 logger = logging.getLogger(__name__)
@@ -110,16 +121,19 @@ def play(
         if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe.prover) is None:
             pilot = _run_pilot(recipe, folder, problems, stop)
             logger.info(pilot.describe())
-            pilot.check()
+            with _keeping_error(recipe, folder, processes):
+                pilot.check()
         processes.wait_for_everyone()
         if processes.is_main_process:
+            for line in describe_changes(folder, recipe):
+                logger.info("Changed: %s", line)
             try_checkpoint(folder.root)
             prepare_resume(recipe, folder, problems, processes)
             if is_report_due(recipe, folder):
                 refresh_report(recipe, folder)
             try_report(recipe, folder)
         processes.wait_for_everyone()
-        with stop.listening(), open_tracker(recipe, folder) as tracker:
+        with stop.listening(), _keeping_error(recipe, folder, processes), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish
             pending = pending_phases(recipe, phases)
             is_alone = len(pending) == 1
@@ -127,6 +141,18 @@ def play(
                 stop.check()
                 _play_phase(recipe, folder, key, problems, stop, tracker, callbacks, is_alone=is_alone)
     return folder
+
+
+@contextmanager
+def _keeping_error(recipe: Recipe, folder: RunFolder, processes: PartialState) -> Iterator[None]:
+    """Keep an error that ends the game in the run's state, for `pvg status`; the next start drops it."""
+    try:
+        yield
+    except ENDING_ERRORS as err:
+        if processes.is_main_process and folder.root.exists():  # else it is not made again
+            with suppress(OSError):  # a full disk
+                folder.write_state(finished_phases(recipe, folder), str(err))
+        raise
 
 
 def _run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> Pilot:
@@ -182,7 +208,7 @@ def _play_phase(
     for callback in callbacks:
         callback.on_phase_begin(context)
     with (
-        staged(key.target(folder), is_main=is_main) as output,
+        staged(key.target(folder), is_main=is_main, settings=phase_settings(recipe, key)) as output,
         recording(
             output, context.processes.num_processes, is_main=is_main, peak_flops=peak_flops(context.processes.device)
         ) as record,
@@ -205,10 +231,10 @@ def _play_phase(
     context.processes.wait_for_everyone()
     if is_main:
         write_derived(recipe, folder)
-        keep_rates(recipe, context.players.hardware, key.name, read_split(record.split))
+        keep_rates(recipe, context.players.hardware, key.name, record.split)
         if key.name == "evaluate":
             refresh_report(recipe, folder)
-    shares = describe_shares(read_split(record.split))
+    shares = describe_shares(record.split)
     logger.info("%s: %s (%s: %s)", key, record.summary, show_seconds(record.seconds), shares)
     if key.name == "evaluate":
         _publish(recipe, folder, context.processes)

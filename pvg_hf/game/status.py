@@ -11,9 +11,9 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.core.commands import pvg_command
-from pvg_hf.core.integrity import DamagedFileError, read_json
-from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, read_split, shares_of
+from pvg_hf.core.commands import delete_command, pvg_command
+from pvg_hf.core.integrity import DamagedFileError, read_json, replay_advice
+from pvg_hf.core.stopwatch import PAST_PARTICIPLES, SMALL, Spent, shares_of
 from pvg_hf.core.units import show_percent, show_seconds
 from pvg_hf.run.environment import full_command, launcher
 from pvg_hf.run.layout import (
@@ -30,8 +30,18 @@ from pvg_hf.run.layout import (
     unfinished,
 )
 from pvg_hf.run.lock import find_holder
-from pvg_hf.run.phase_record import PhaseRecord, read_record
-from pvg_hf.run.resume import TRAINING, check_same_recipe, find_damage
+from pvg_hf.run.phase_record import PhaseRecord, keeps_work, read_begun_record, read_record
+from pvg_hf.run.resume import (
+    TRAINING,
+    check_same_recipe,
+    describe_changes,
+    describe_missing,
+    find_damage,
+    find_missing,
+    free_settings,
+    known_settings,
+)
+from pvg_hf.run.stored import CheckpointState
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -70,7 +80,10 @@ def status_figures(recipe: Recipe) -> dict[str, Any]:
             for one in phases
         ],
         "alerts": [event for event in folder.read_events()[0] if event["event"] == "alert"],
-        "problems": list(_recipe_problems(folder, recipe)) if folder.root.exists() else [],
+        "error": folder.read_error(),
+        "problems": list(_list_problems(folder, recipe, _find_refusal(folder, recipe)))
+        if folder.root.exists()
+        else [],
     }
 
 
@@ -93,9 +106,18 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     lines += _headline(folder, recipe.num_rounds)
     for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrap(_describe_alert(alert))]
-    for problem in (*_recipe_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
+    for problem in (*_list_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
         lines += ["", *_wrap(f"Problem: {problem}")]
-    return "\n".join([*lines, "", *_next_note(recipe, phases, find_holder(folder.root), command)])
+    refusal = _find_refusal(folder, recipe)
+    for change in describe_changes(folder, recipe) if refusal is None else ():
+        lines += ["", *_wrap(f"Changed: {change}")]
+    holder = find_holder(folder.root)
+    error = folder.read_error() if holder is None else None
+    if error is not None and refusal is None:
+        lines += ["", *_wrap(f"Stopped by an error: {error}"), "", *_change_note(folder, recipe, error, command)]
+    elif holder is not None or refusal is None:
+        lines += ["", *_next_note(recipe, phases, holder, command)]
+    return "\n".join(lines)
 
 
 def _headline(folder: RunFolder, num_rounds: int) -> list[str]:
@@ -131,7 +153,7 @@ def _describe_spending(record: PhaseRecord) -> str:
     """
     Shares of the kinds of work with their rates, e.g. `61 % writing (1,339 tokens/s, MFU 2.1 %), 39 % training (...)`.
     """
-    split = read_split(record.split)
+    split = record.split
     parts = [
         f"{100 * share:.0f} % {kind}{_describe_rates(kind, split[kind], record.peak_flops)}"
         for kind, share in shares_of(split).items()
@@ -159,7 +181,7 @@ def describe_stop(recipe: Recipe) -> str:
         return f"All finished phases are kept; `{begun}` will resume after the batches that it has finished."
     checkpoint = find_checkpoint(partial) if begun.name in TRAINING else None
     if checkpoint is None:
-        record = read_record(partial)
+        record = read_begun_record(partial)
         lost = f"; {show_seconds(record.seconds)} of work on it are lost" if record else ""
         return f"All finished phases are kept; `{begun}` will start again{lost}."
     return f"All finished phases are kept; `{begun}` will resume from its {checkpoint}."
@@ -200,10 +222,10 @@ def find_checkpoint(partial: Path) -> str | None:
         if path.name != "trainer_state.json":
             continue
         try:
-            state = read_json(path)
+            state = read_json(path, CheckpointState)
         except ValueError:  # the file is being written or removed
             continue
-        steps[state["global_step"]] = (state["max_steps"], path.relative_to(partial).parts[0])
+        steps[state.global_step] = (state.max_steps, path.relative_to(partial).parts[0])
     if not steps:
         return None
     step = max(steps)
@@ -266,17 +288,46 @@ def _describe_alert(alert: dict[str, Any]) -> str:
     return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}{f' {note}' if note else ''}"
 
 
-def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
-    """Reasons why this recipe cannot resume the run."""
-    if not folder.recipe.exists():
-        if folder.pilot.exists() and not begun_phases(recipe, folder):  # a pilot comes before the recipe is kept
-            return
-        yield f"{folder.recipe} is missing; resuming writes the current recipe."
-        return
+def _find_refusal(folder: RunFolder, recipe: Recipe) -> str | None:
+    """Reason why this recipe cannot resume the run, if any."""
     try:
         check_same_recipe(folder, recipe)
     except ValueError as err:
-        yield str(err)
+        return str(err)
+    return None
+
+
+def _list_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
+    if (refusal := _find_refusal(folder, recipe)) is not None:
+        yield refusal
+    # A pilot comes before the recipe is kept.
+    if not folder.recipe.exists() and (begun_phases(recipe, folder) or not folder.pilot.exists()):
+        yield f"{folder.recipe} is missing; resuming writes the current recipe."
+    with suppress(DamagedFileError):  # of the list of files, which the phase's line names
+        if missing := find_missing(folder, recipe):
+            yield f"{describe_missing(missing)} {replay_advice(missing[0])}"
+
+
+def _change_note(folder: RunFolder, recipe: Recipe, error: str, command: str) -> Iterator[str]:
+    """Commands that continue a run that an error has ended, with other values of the settings that the error names."""
+    named = [key for key in dict.fromkeys(re.findall(r"`([\w.]+)", error)) if key in known_settings()]
+    free = free_settings(folder, recipe, named)
+    begun = next((partial_of(key.target(folder)) for key in unfinished(recipe)), None)
+    again = f"{delete_command(begun)} && {command}" if begun is not None and free and keeps_work(begun) else command
+    if free:
+        yield from _wrap(f"Of the settings that it names, {_list_names(free)} may still change in this run:")
+        yield f"  {again} {free[0]}=VALUE"
+    bound = [key for key in named if not any(name.endswith(key) for name in free)]
+    if bound:
+        yield from _wrap(f"Finished phases depend on {_list_names(bound)}; another value needs another `name`:")
+        yield f"  {pvg_command('play', folder.recipe)} name=NEW_NAME {bound[0]}=VALUE"
+    if not named:
+        yield "To try again:"
+        yield f"  {command}"
+
+
+def _list_names(keys: list[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
 
 
 def _unreadable_note(folder: RunFolder, number: int) -> Iterator[str]:

@@ -36,6 +36,7 @@ from pvg_hf.models.sources import name_base
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import CHECKPOINTS
+from pvg_hf.run.stored import CheckpointState
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 from pvg_hf.trainers.arguments import MAX_SEED
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
@@ -166,7 +167,7 @@ def _step_of(checkpoint: Path) -> int:
 
 def _is_best_whole(checkpoint: Path) -> bool:
     """Whether the best checkpoint, which training restores at its end, is complete; True if none is kept."""
-    best = read_json(checkpoint / "trainer_state.json").get("best_model_checkpoint")
+    best = read_json(checkpoint / "trainer_state.json", CheckpointState).best_model_checkpoint
     return best is None or _is_whole(checkpoint.parent / Path(best).name)
 
 

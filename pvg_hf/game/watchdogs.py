@@ -9,7 +9,7 @@ strongly that it does not show within a window (`benchmarks/watchdog_alarms.py` 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,9 @@ from scipy.stats import binom, linregress, t
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.prover_figures import (
-    FalsePositiveRise,
-    WrongSolutions,
-    false_positive_rises,
-    is_collapse_expected,
-)
+from pvg_hf.evaluation.prover_figures import WrongSolutions, false_positive_rises, is_collapse_expected
 from pvg_hf.run.layout import FALSE_POSITIVES, WRONG_SOLUTIONS
+from pvg_hf.run.stored import FalsePositiveRise, FalsePositives
 
 Alert = Callable[[str, str], None]
 
@@ -300,7 +296,7 @@ def summarize_false_positives(output: Path, round_index: int) -> dict[str, float
     logs = sorted([output / WRONG_SOLUTIONS, *output.glob(f"[!.]*/{WRONG_SOLUTIONS}")])
     rises = false_positive_rises(row for log in logs if log.exists() for row in Journal(log).read())
     if rises:
-        write_json(output / FALSE_POSITIVES, {"round": round_index, "rises": [rise.to_dict() for rise in rises]})
+        write_json(output / FALSE_POSITIVES, asdict(FalsePositives(round_index, rises)))
     return dict(metric for found in rises for metric in _metrics(found))
 
 

@@ -4,13 +4,16 @@ Removes paths of the publisher's machine from published files: the recipe, and t
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import dump_recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.integrity import read_mapping
 from pvg_hf.models.sources import PACKAGED
+from pvg_hf.run.judgements import Judgement
 
 ADAPTER_CONFIG = "adapter_config.json"
 _ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
@@ -25,16 +28,16 @@ def published_recipe(recipe: Recipe) -> bytes:
     return dump_recipe(load_recipe(values)).encode()
 
 
-def published_judgement(judgement: bytes) -> bytes:
-    """Rewrite the JSON of a [`~pvg_hf.run.judgements.Judgement`], so that its settings name no local folder."""
-    values = json.loads(judgement)
+def published_judgement(file: Path) -> bytes:
+    """Rewrite the file of a [`~pvg_hf.run.judgements.Judgement`], so that its settings name no local folder."""
+    values = read_mapping(file, Judgement)
     hidden = {
         key: NOT_PUBLISHED
         for key in _MODEL_SETTINGS
         if isinstance(value := values["settings"].get(key), str) and is_local_path(value, "model")
     }
     if not hidden:
-        return judgement
+        return file.read_bytes()
     return (json.dumps({**values, "settings": values["settings"] | hidden}, indent=2) + "\n").encode()
 
 
@@ -51,19 +54,24 @@ def is_local_path(text: str, key: str = "") -> bool:
     return "/" in text and Path(text).exists()
 
 
-def published_base(config: bytes, base: str | None, revision: str) -> bytes:
+@dataclass(frozen=True)
+class _AdapterConfig:
+    base_model_name_or_path: str
+
+
+def published_base(file: Path, base: str | None, revision: str) -> bytes:
     """
     Rewrite an adapter's configuration (PEFT's JSON), so that it names a base model that readers can load.
 
     `base` is the repository of the adapter's base weights, if they are published with it, and `revision` their tag.
     """
-    values = json.loads(config)
+    values = read_mapping(file, _AdapterConfig)
     if base is not None:
         return _dump(values | {"base_model_name_or_path": base, "revision": revision})
-    name = str(values["base_model_name_or_path"])
+    name = values["base_model_name_or_path"]
     is_inside_the_run = name.startswith("..")
     if is_inside_the_run or not is_local_path(name, "model"):
-        return config
+        return file.read_bytes()
     return _dump(values | {"base_model_name_or_path": NOT_PUBLISHED})
 
 
@@ -74,7 +82,7 @@ def restore_base(file: Path, published: str, name: str, revision: str | None) ->
 
     `name` and `revision` are those of the base weights within the run.
     """
-    values = json.loads(file.read_bytes())
+    values = read_mapping(file, _AdapterConfig)
     if values["base_model_name_or_path"] == published:
         file.write_bytes(_dump(values | {"base_model_name_or_path": name, "revision": revision}))
 

@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.integrity import find_damaged
+from pvg_hf.core.integrity import find_damaged, read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.hub.layout import (
     BASE_FOLDER,
@@ -25,7 +26,7 @@ from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.run.judgements import judgement_folders
 from pvg_hf.run.layout import JUDGEMENT, ROUND_FOLDERS, RunFolder
 from pvg_hf.run.read import RoundData, load_figures
-from pvg_hf.run.resume import has_weights
+from pvg_hf.run.resume import has_weights, read_played_recipe
 
 Files = dict[str, Source]
 
@@ -58,7 +59,7 @@ class Publication:
         if kind == SOLUTIONS:
             records = record_files(self.folder.root, self.round_index)
             judgements = {path: file for path, file in records.items() if Path(path).name == JUDGEMENT}
-            return {**records, **{path: published_judgement(file.read_bytes()) for path, file in judgements.items()}}
+            return {**records, **{path: published_judgement(file) for path, file in judgements.items()}}
         if kind not in PUBLISHED_PLAYERS:
             return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
         found = player_files(self.folder.rounds(kind)[self.round_index], kind)
@@ -87,7 +88,7 @@ class Publication:
         if file.name != ADAPTER_CONFIG:
             return file
         base = self.repos.base(player) if self.has_base_repo(player) else None
-        return published_base(file.read_bytes(), base, self.tag)
+        return published_base(file, base, self.tag)
 
     def figures(self) -> list[RoundData]:
         """The figures of each round up to this one."""
@@ -120,7 +121,7 @@ def _single_label_config(config: Path) -> bytes:
     Add a single label to a language model's configuration, so that a classifier loads from it with no `num_labels`.
     """
     labels = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
-    return json.dumps(json.loads(config.read_bytes()) | labels, indent=2, sort_keys=True).encode()
+    return json.dumps(read_json(config, dict[str, Any]) | labels, indent=2, sort_keys=True).encode()
 
 
 def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: str | None = None) -> Publication:
@@ -141,7 +142,7 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     for place in (*folder.phase_folders(), *judgement_folders(folder)):
         for damage in find_damaged(place):
             raise damage
-    return Publication(folder, round_index, folder.read_recipe(), repos, license)
+    return Publication(folder, round_index, read_played_recipe(folder), repos, license)
 
 
 def publishable_rounds(root: Path) -> list[int]:

@@ -24,16 +24,15 @@ from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.hub.layout import PUBLISHED_PLAYERS, RunRepos, is_record, place_of_base, place_of_player
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
-from pvg_hf.run.judgements import judgement_folders
-from pvg_hf.run.layout import PILOT, RunFolder
-from pvg_hf.run.phase_record import seal_phase
+from pvg_hf.run.layout import PILOT, STATE, RunFolder
+from pvg_hf.run.phase_record import seal_copy
 
 logger = logging.getLogger(__name__)
 
 NUM_THREADS = 8
 STAGING = ".pull"  # folder inside the run's folder that exists until the download is complete
 _WHOLE = "whole"  # `.pull/whole-ROUND`: a complete download whose files are being moved to their final places
-UNRELATED = {STAGING, ".lock", PILOT}  # names that may exist in a run's folder before there is a run
+UNRELATED = {STAGING, ".lock", PILOT, STATE}  # names that may exist in a run's folder before there is a run
 
 
 def download(
@@ -180,9 +179,7 @@ def _complete(staged: Path, place: Path) -> None:
     Write the digests of a downloaded run and rename its folder to `place`, once all of its files are on the disk.
     """
     # Local digests can be trusted: the download compared each file with the Hub's hash.
-    run = RunFolder(staged)
-    for folder in (*run.phase_folders(), *judgement_folders(run)):
-        seal_phase(folder)
+    seal_copy(RunFolder(staged))
     sync_tree(staged)
     os.replace(staged, place)
 

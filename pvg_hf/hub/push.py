@@ -37,6 +37,7 @@ from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication, open_publication
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.layout import JUDGING, RunFolder
+from pvg_hf.run.resume import read_played_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def push_round(run_folder: str | Path, round_index: int, *, hub: HubConfig | Non
             private, or the round is already published with other content.
     """
     root = Path(run_folder)
-    recipe = RunFolder.find(root).read_recipe()
+    recipe = read_played_recipe(RunFolder.find(root))
     if hub is None:
         admit_recipe(recipe, "hub")
         hub = recipe.hub

@@ -10,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.project import install_extra
 
 DEVICES = frozenset({"cpu", "cuda", "xpu"})  # those for which bitsandbytes has 4-bit layers
@@ -85,4 +86,4 @@ def save_quantization(model: PreTrainedModel | PeftModel, folder: Path) -> None:
 def saved_quantization(folder: str | Path) -> str:
     """Return the quantisation of an adapter's base: `none` or `4bit`."""
     file = Path(folder) / _FILE
-    return json.loads(file.read_text(encoding="utf-8"))["quantization"] if file.exists() else "none"
+    return read_json(file, dict[str, str]).get("quantization", "none") if file.exists() else "none"

@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from pvg_hf.config.player_sections import VerifierConfig
-from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.templates import compile_template
 
 _FILE = "verifier_input.json"
@@ -150,10 +150,7 @@ class VerifierInput:
                 f' }}}}", tokenizer.eos_token, max_length=1024).save(Path({str(folder)!r}))`, from'
                 " `pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
             )
-        try:
-            return cls(**read_json(path))
-        except TypeError as err:
-            raise DamagedFileError(path, f"is damaged ({err})") from err
+        return read_json(path, cls)
 
 
 def _end_id(tokenizer: PreTrainedTokenizerBase, end_token: str) -> int:

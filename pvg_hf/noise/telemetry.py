@@ -5,7 +5,7 @@ Events of a checker's calls as lines of a log, counts of them by tier and slice,
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -181,30 +181,30 @@ def _count_trial(counts: CallCounts, event: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class NoiseRate:
+class NoiseRate(Figure):
     """
     Observed and configured rate of one kind of injected noise.
 
-    Args:
-        noise: `timeout`, `spurious_fail` or `spurious_pass`.
-        figure: The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of
-            them; else those with the truth that the noise affects and a verdict in time.
+    Its `n` is the number of distinct solutions at one attempt: for timeouts, all of them; else those with the truth
+    that the noise affects and a verdict in time.
     """
 
-    noise: str
+    noise: str  # `timeout`, `spurious_fail` or `spurious_pass`
     tier: str
     slice: str
     configured: float
-    figure: Figure
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "figure"} | asdict(self.figure)
 
 
 def noise_rates(counts: CallCounts, configured: Mapping[tuple[str, str], Tier]) -> list[NoiseRate]:
     """Return the observed rate of each noise, in each tier and slice where it could be injected, sorted."""
     return [
-        NoiseRate(noise, tier, of_slice, vars(configured[tier, of_slice])[noise], rate(counts.injected[place], trials))
+        NoiseRate(
+            **rate(counts.injected[place], trials).to_dict(),
+            noise=noise,
+            tier=tier,
+            slice=of_slice,
+            configured=vars(configured[tier, of_slice])[noise],
+        )
         for place, trials in sorted(counts.trials.items())
         for noise, tier, of_slice in [place]
     ]

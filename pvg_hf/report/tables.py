@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -21,10 +20,11 @@ from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.role_figures import BY_ANSWER, BY_FLAWS
 from pvg_hf.evaluation.verifier_quality import confusion_columns
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
-from pvg_hf.noise.telemetry import NOISE_TYPES
+from pvg_hf.noise.telemetry import NOISE_TYPES, NoiseRate
 from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.read import RoundData, RunData, name_phase
+from pvg_hf.run.stored import CallSummary
 
 MISSING = "\N{EN DASH}"
 
@@ -512,9 +512,7 @@ def calls_table(run: RunData) -> Table:
 def noise_table(run: RunData) -> Table:
     """Realized and configured rates of injected noise, one row per phase, tier and slice."""
     found = {
-        (_place(calls), one["tier"], one["slice"], one["noise"]): one
-        for calls in run.call_summaries
-        for one in calls["rates"]
+        (_place(calls), one.tier, one.slice, one.noise): one for calls in run.call_summaries for one in calls.rates
     }
     places = dict.fromkeys(key[:3] for key in found)
     rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
@@ -531,11 +529,11 @@ def false_positive_table(run: RunData) -> Table:
     """Share of wrong solutions accepted before and early in each prover phase, one row per round, role and checker."""
     rows = [
         (
-            f"round {phase['round']}, {one['role']}, by the {one['checker']}",
-            [figure_cell(Figure.from_dict(one[name]), 3) for name in ("before", "early", "rise")],
+            f"round {phase.round}, {one.role}, by the {one.checker}",
+            [figure_cell(figure, 3) for figure in (one.before, one.early, one.rise)],
         )
         for phase in run.false_positives
-        for one in phase["rises"]
+        for one in phase.rises
     ]
     terms = {
         "before": "share of wrong solutions accepted among those written before the first step.",
@@ -554,9 +552,9 @@ def false_positive_table(run: RunData) -> Table:
 def escalation_table(run: RunData) -> Table:
     """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [
-        (f"{_place(calls)}, {transition}", [TableCell(f"{figure['n']:,}"), _share(figure)])
+        (f"{_place(calls)}, {transition}", [TableCell(f"{figure.n:,}"), figure_cell(figure, 4)])
         for calls in run.call_summaries
-        for transition, figure in calls["escalations"].items()
+        for transition, figure in calls.escalations.items()
     ]
     return Table(["", "further calls", "of them, accepting"], rows)
 
@@ -566,7 +564,7 @@ def channel_table(run: RunData) -> Table:
     End-to-end channel of the last phase that called the checker, one row per slice; computed from the settings, not
     counted.
     """
-    channels = run.call_summaries[-1]["channels"] if run.call_summaries else {}
+    channels = run.call_summaries[-1].channels if run.call_summaries else {}
     headers = [
         "",
         "false accept",
@@ -578,9 +576,9 @@ def channel_table(run: RunData) -> Table:
     ]
     rows = []
     for name, channel in channels.items():
-        correct, incorrect = channel["correct"], channel["incorrect"]
-        rates = (incorrect["accept"], correct["reject"], correct["abstain"], incorrect["abstain"])
-        calls = (correct["num_calls"], incorrect["num_calls"])
+        correct, incorrect = channel.correct, channel.incorrect
+        rates = (incorrect.accept, correct.reject, correct.abstain, incorrect.abstain)
+        calls = (correct.num_calls, incorrect.num_calls)
         rows.append(
             (name, [TableCell(f"{value:.4f}") for value in rates] + [TableCell(f"{value:.2f}") for value in calls])
         )
@@ -593,29 +591,24 @@ def channel_table(run: RunData) -> Table:
     return Table(headers, rows, terms)
 
 
-def _place(calls: dict[str, Any]) -> str:
-    return calls["phase"] if calls["round"] < 0 else f"round {calls['round']} {calls['phase']}"
+def _place(calls: CallSummary) -> str:
+    return calls.phase if calls.round < 0 else f"round {calls.round} {calls.phase}"
 
 
-def _counts(calls: dict[str, Any]) -> list[TableCell]:
-    codes = calls["codes"]
-    accepted = sum(number for code, number in codes.items() if code in ACCEPTING)
-    rejected = sum(number for code, number in codes.items() if code not in ACCEPTING | ABSTENTIONS)
-    numbers = (calls["calls"], accepted, rejected, calls["abstained"], calls["flagged"])
+def _counts(calls: CallSummary) -> list[TableCell]:
+    accepted = sum(number for code, number in calls.codes.items() if code in ACCEPTING)
+    rejected = sum(number for code, number in calls.codes.items() if code not in ACCEPTING | ABSTENTIONS)
+    numbers = (calls.calls, accepted, rejected, calls.abstained, calls.flagged)
     cells = [TableCell(f"{number:,}") for number in numbers]
-    cells += [TableCell(f"{calls['cost']:,g}"), TableCell(f"{calls['duration_ms'] / 1000:,.0f}")]
-    return [*cells, TableCell(calls["digest"][:DIGITS_OF_DIGEST])]
+    cells += [TableCell(f"{calls.cost:,g}"), TableCell(f"{calls.duration_ms / 1000:,.0f}")]
+    return [*cells, TableCell(calls.digest[:DIGITS_OF_DIGEST])]
 
 
-def _rate(one: dict[str, Any] | None) -> TableCell:
+def _rate(one: NoiseRate | None) -> TableCell:
     if one is None:
         return TableCell(MISSING)
-    cell = _share(one)
-    return replace(cell, value=f"{cell.value} (set to {one['configured']:g})")
-
-
-def _share(figure: dict[str, Any]) -> TableCell:
-    return figure_cell(Figure(figure["value"], figure["low"], figure["high"], figure["n"]), 4)
+    cell = figure_cell(one, 4)
+    return replace(cell, value=f"{cell.value} (set to {one.configured:g})")
 
 
 TABLES: dict[str, Callable[[RunData], Table]] = {

@@ -6,14 +6,14 @@ A result appears by one rename. A run's metrics, report and app read all results
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.core.disk_names import round_folders, round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import write_text
-from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.integrity import read_json
 from pvg_hf.run.layout import JUDGEMENT, JUDGING, RunFolder
 
 
@@ -43,13 +43,7 @@ class Judgement:
     @classmethod
     def read(cls, folder: Path) -> "Judgement":
         """Read a result from its folder; a `DamagedFileError` if its file is missing or damaged."""
-        path = folder / JUDGEMENT
-        values = read_json(path)
-        try:
-            figures = {key: Figure.from_dict(figure) for key, figure in values["figures"].items()}
-            return cls(**{**values, "figures": figures}, folder=folder)
-        except (AttributeError, KeyError, TypeError) as err:
-            raise DamagedFileError(path, f"is damaged ({err})") from err
+        return replace(read_json(folder / JUDGEMENT, cls), folder=folder)
 
 
 def judgement_folder(folder: RunFolder, name: str, round_index: int) -> Path:

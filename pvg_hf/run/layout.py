@@ -4,14 +4,18 @@ Layout of a run's folder: names and paths of its files, and the phases of a game
 Hub and app read it from here.
 """
 
+import json
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.fields import AfterBootstrap, MayChange, marked_keys, marks_of, without_keys
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
+from pvg_hf.config.recipe import leaves
 from pvg_hf.core.disk_names import (
     BASE_ROUND,
     CALIBRATION,
@@ -23,9 +27,10 @@ from pvg_hf.core.disk_names import (
     round_name,
 )
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.files import Journal, write_text
-from pvg_hf.core.integrity import RECIPE_FILE, DamagedFileError, read_json
+from pvg_hf.core.files import Journal, write_json, write_text
+from pvg_hf.core.integrity import RECIPE_FILE, DamagedFileError, is_like, read_json, read_mapping
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.run.stored import EVENT_TYPES, Environment, LoggedEvent, PilotFile, RunState
 
 ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
 _PHASE_FOLDERS = {
@@ -263,12 +268,12 @@ class RunFolder:
     def mend_events(self) -> None:
         """Drop unreadable lines of `events.jsonl`: a last line truncated by a crash, or damaged lines."""
         if self.events.exists():
-            Journal(self.events).keep(lambda row: "event" in row)
+            Journal(self.events).keep(_is_event)
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
         """Return the readable events and the number of other lines; the last line may be half-written."""
         rows, num_lost = Journal(self.events).scan()
-        events = [row for row in rows if "event" in row]
+        events = [row for row in rows if _is_event(row)]
         return events, num_lost + len(rows) - len(events)
 
     def find_events(self, event: str, **fields: Any) -> list[dict[str, Any]]:
@@ -283,11 +288,21 @@ class RunFolder:
         """Append a line to `events.jsonl`, with the current time unless `time` is a field."""
         Journal(self.events).append({"time": time.time(), "event": event, **fields})
 
+    def write_state(self, finished: Iterable["PhaseKey"], error: str | None = None) -> None:
+        write_json(self.state, {"finished": list(map(str, finished)), **({} if error is None else {"error": error})})
+
+    def read_error(self) -> str | None:
+        """Return the error that ended the last start; `None` if there was none, or the file with it is damaged."""
+        try:
+            return read_json(self.state, RunState).error
+        except ValueError:
+            return None
+
     def read_environment(self) -> dict[str, Any]:
         """Contents of `run.json`; empty if it is missing or damaged, because every start writes it again."""
         try:
-            return dict(read_json(self.environment))
-        except (ValueError, TypeError):  # damaged, or not a mapping
+            return read_mapping(self.environment, Environment)
+        except ValueError:
             return {}
 
     def read_pilot(self) -> dict[str, Any]:
@@ -297,7 +312,7 @@ class RunFolder:
         """
         if not self.pilot.exists():
             return {}
-        return read_json(self.pilot, remedy="Delete it: a pilot only decides whether a game begins.")
+        return read_mapping(self.pilot, PilotFile, remedy="Delete it: a pilot only decides whether a game begins.")
 
     def read_recipe(self) -> Recipe:
         """Load the recipe that the run was started with; a `DamagedFileError` if its file is damaged."""
@@ -305,6 +320,10 @@ class RunFolder:
 
     def write_recipe(self, recipe: Recipe) -> None:
         write_text(self.recipe, dump_recipe(recipe))
+
+
+def _is_event(row: dict[str, Any]) -> bool:
+    return is_like(row, LoggedEvent) and is_like(row, EVENT_TYPES.get(row["event"], LoggedEvent))
 
 
 EXPECTED_ALERTS = {
@@ -427,6 +446,23 @@ def unfinished(recipe: Recipe) -> list[PhaseKey]:
     """Phases that are left to play, in order."""
     finished = set(finished_phases(recipe, RunFolder.of(recipe)))
     return [phase for phase in schedule(recipe) if phase not in finished]
+
+
+def phase_settings(recipe: Recipe, phase: PhaseKey) -> dict[str, Any]:
+    """
+    Settings that the results of a phase depend on, by `section.key`, with the overrides of its round.
+
+    They are plain values, equal to what JSON gives back.
+    """
+    order = list(_PHASE_FOLDERS)
+    first = {
+        key: mark.phase or ("verifier" if key.startswith("verifier.") else "prover")
+        for key, mark in marks_of(Recipe, AfterBootstrap)
+    }
+    later = [key for key, name in first.items() if order.index(name) > order.index(phase.name)]
+    of_round = recipe if phase.round_index is None else recipe.for_round(phase.round_index)
+    settings = without_keys(of_round.to_dict(), [*marked_keys(Recipe, MayChange), *later, "rounds"])
+    return json.loads(json.dumps(leaves(settings)))
 
 
 def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:

@@ -5,18 +5,31 @@ A phase writes into a staging folder, which is renamed when it is finished. A ph
 complete ones are kept, all others run again.
 """
 
+import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.core.files import sync_tree, write_json
-from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_json, write_digests
-from pvg_hf.core.stopwatch import UNKNOWN, Spent, TimeSplit, add_splits, measuring, read_split
-from pvg_hf.run.layout import PHASE_RECORD, REWRITTEN, partial_of
+from pvg_hf.core.files import remove, sync_tree, write_json
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, write_digests
+from pvg_hf.core.stopwatch import UNKNOWN, Spent, TimeSplit, add_splits, measuring
+from pvg_hf.run.judgements import judgement_folders
+from pvg_hf.run.layout import PAIRS, PHASE_RECORD, REWRITTEN, RunFolder, finished_phases, partial_of, phase_settings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PhaseAlert:
+    """An alert of a phase."""
+
+    kind: str
+    message: str
+    time: float | None = None
 
 
 @dataclass
@@ -29,10 +42,9 @@ class PhaseRecord:
     summary: str = ""  # one-line result of a finished phase
     task_use: dict[str, float] | None = None  # work of the task's helpers in the last start, see `Task.take_use`
     ended: float | None = None  # end of the last start; `None` while it runs
-    # Each with `time`, `kind` and `message`. They are published with the phase, unlike the event log.
-    alerts: list[dict[str, Any]] = field(default_factory=list)
-    # What the main process spent over all starts, by kind of work (see `pvg_hf.core.stopwatch.Spent`).
-    split: dict[str, dict[str, float]] = field(default_factory=dict)
+    # They are published with the phase, unlike the event log.
+    alerts: list[PhaseAlert] = field(default_factory=list)
+    split: TimeSplit = field(default_factory=dict)  # what the main process spent over all starts, by kind of work
     peak_flops: float | None = None  # floating-point operations per second of the main process's GPU, if it is known
 
 
@@ -42,12 +54,16 @@ def read_record(folder: Path) -> PhaseRecord | None:
     damaged.
     """
     file = folder / PHASE_RECORD
-    if not file.exists():
-        return None
+    return read_json(file, PhaseRecord) if file.exists() else None
+
+
+def read_begun_record(partial: Path) -> PhaseRecord | None:
+    """Read the record of an unfinished phase; `None`, with a warning, if it is damaged: it has times alone."""
     try:
-        return PhaseRecord(**read_json(file))
-    except TypeError as err:  # not a mapping, or unknown keys
-        raise DamagedFileError(file, f"is damaged ({err})") from err
+        return read_record(partial)
+    except DamagedFileError as err:
+        logger.warning("%s %s. The phase gets a new record; only its times so far are lost.", err.path, err.what)
+        return None
 
 
 @contextmanager
@@ -62,7 +78,7 @@ def recording(
     earlier = _spent_so_far(partial) if is_main else {}
     known = sum(spent.seconds for spent in earlier.values())
     record = PhaseRecord(num_processes, known, running_since=time.time(), peak_flops=peak_flops)
-    record.split = _stored(earlier)
+    record.split = earlier
     if is_main:
         write_json(partial / PHASE_RECORD, asdict(record))
     with measuring() as stopwatch:
@@ -70,7 +86,7 @@ def recording(
             yield record
         finally:
             split = add_splits(earlier, stopwatch.read())
-            record.split, record.seconds = _stored(split), sum(spent.seconds for spent in split.values())
+            record.split, record.seconds = split, sum(spent.seconds for spent in split.values())
             record.running_since, record.ended = None, time.time()
             if is_main and partial.exists():  # else it is not made again
                 write_json(partial / PHASE_RECORD, asdict(record))
@@ -78,40 +94,55 @@ def recording(
 
 def _spent_so_far(partial: Path) -> TimeSplit:
     """Split of the time of earlier starts of a phase."""
-    record = read_record(partial)
+    record = read_begun_record(partial)
     if record is None:
         return {}
-    split = read_split(record.split)
     if record.running_since is None:
-        return split
+        return record.split
     # The last start was killed and recorded no end. It ran at least until the last write in its folder.
     last_written = max(path.stat().st_mtime for path in partial.rglob("*"))
-    return add_splits(split, {UNKNOWN: Spent(max(0.0, last_written - record.running_since))})
+    return add_splits(record.split, {UNKNOWN: Spent(max(0.0, last_written - record.running_since))})
 
 
-def _stored(split: TimeSplit) -> dict[str, dict[str, float]]:
-    return {kind: asdict(spent) for kind, spent in split.items()}
+def seal_phase(folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+    """Write the digests of a finished phase's files, with the settings that its results depend on."""
+    notes = {} if settings is None else {"settings": settings}
+    write_digests(folder, without=REWRITTEN, **notes)
 
 
-def seal_phase(folder: Path) -> None:
-    """Write the digests of a finished phase's files."""
-    write_digests(folder, without=REWRITTEN)
+def seal_copy(folder: RunFolder) -> None:
+    """Write the digests of all finished phases and evaluations of a run that was copied or downloaded."""
+    recipe = folder.read_recipe()
+    for key in finished_phases(recipe, folder):
+        seal_phase(key.target(folder), phase_settings(recipe, key))
+    for place in judgement_folders(folder):
+        seal_phase(place)
+
+
+def keeps_work(partial: Path) -> bool:
+    """Whether the staging folder of an unfinished phase has anything that a resumed phase would use."""
+    return any(path.is_file() and path.name not in (PHASE_RECORD, DIGESTS, PAIRS) for path in partial.rglob("*"))
 
 
 @contextmanager
-def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
+def staged(target: Path, *, is_main: bool, settings: Mapping[str, Any] | None = None) -> Iterator[Path]:
     """
     Yield a staging folder for a phase's results, and rename it to `target` if the block succeeds.
 
-    After a crash, the same folder is used again with its contents. The digests of its files are written last.
+    After a crash, the same folder is used again with its contents, unless it was begun with other `settings`. The
+    digests of its files are written last.
     """
     partial = partial_of(target)
     if is_main:
+        if read_digests(partial).settings not in (None, settings) and not keeps_work(partial):
+            remove(partial)
         partial.mkdir(parents=True, exist_ok=True)
-        # Digests exist if a crash came just before the rename; they are stale, because the files are written again.
+        # Digests of files are stale here: a crash came just before the rename, and the files are written again.
         (partial / DIGESTS).unlink(missing_ok=True)
+        if settings is not None:
+            write_json(partial / DIGESTS, {"files": {}, "settings": settings})
     yield partial
     if is_main:
-        seal_phase(partial)
+        seal_phase(partial, settings)
         sync_tree(partial)
         os.replace(partial, target)

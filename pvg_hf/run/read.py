@@ -13,16 +13,15 @@ import pyarrow.parquet as pq
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.core.integrity import DamagedFileError, naming_parquet, read_json, read_json_lines
+from pvg_hf.core.integrity import convert, naming_parquet, read_json, read_json_lines, read_mapping
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.core.stopwatch import TimeSplit, read_split
+from pvg_hf.core.stopwatch import TimeSplit
 from pvg_hf.run.judgements import Judgement, load_judgements
 from pvg_hf.run.layout import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, PhaseKey, RunFolder, pool_test_file
+from pvg_hf.run.resume import read_played_recipe
+from pvg_hf.run.stored import CallSummary, Environment, FalsePositives, MetricLine, RunState
 
 RunEvent = dict[str, Any]
-
-# Required keys by event.
-_NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}
 
 _MENDED_AT_START = "Start the run again with its command: this rewrites the file."
 
@@ -63,8 +62,8 @@ class RunData:
     environment: dict[str, Any]  # `run.json`: versions, git revision, machine, threads, seed
     events: list[RunEvent]
     rounds: list[RoundData]  # all that have started
-    call_summaries: list[dict[str, Any]] = field(default_factory=list)  # `checks.json` of finished phases, in order
-    false_positives: list[dict[str, Any]] = field(default_factory=list)  # `false-positives.json`, by round
+    call_summaries: list[CallSummary] = field(default_factory=list)  # of finished phases, in order
+    false_positives: list[FalsePositives] = field(default_factory=list)  # by round
     judgements: list[Judgement] = field(default_factory=list)  # results of the evaluations that followed the rounds
     pilot: list[dict[str, Any]] = field(default_factory=list)  # solutions; empty if there was none
     # Unreadable lines of `events.jsonl` (the last may be half-written right now), plus finished phases without an
@@ -97,7 +96,7 @@ class RunData:
 
     def phase_splits(self) -> dict[tuple[int, str], TimeSplit]:
         """Time split of each finished phase, with keys as for [`phase_seconds`]."""
-        found = ((event, read_split(event.get("split", {}))) for event in self.finished_phases)
+        found = ((event, convert(event.get("split", {}), TimeSplit)) for event in self.finished_phases)
         return {(_round_of(event), event["phase"]): split for event, split in found if split}
 
     @property
@@ -122,23 +121,24 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
     folder = RunFolder.find(run_folder)
     finished, metrics = _load_lists(folder)
     steps = _load_steps(metrics)
-    lines, num_unreadable = folder.read_events()
-    events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
-    num_unreadable += len(lines) - len(events)
+    events, num_unreadable = folder.read_events()
     num_logged = sum(event["event"] == "phase_finished" for event in events)
     return RunData(
-        recipe=folder.read_recipe(),
+        recipe=read_played_recipe(folder),
         recipe_text=folder.recipe.read_text(encoding="utf-8"),
-        environment=_read_json(folder.environment, _MENDED_AT_START),
+        environment=read_mapping(folder.environment, Environment, remedy=_MENDED_AT_START)
+        if folder.environment.is_file()
+        else {},
         events=events,
         num_lost_events=num_unreadable + max(0, len(finished) - num_logged),
         rounds=[
             _load_round(folder, index, steps, metrics, solution_columns) for index in _round_indices(folder, steps)
         ],
         call_summaries=sorted(
-            map(_read_json, folder.call_summaries()), key=lambda calls: PhaseKey(calls["phase"], calls["round"]).place
+            (read_json(path, CallSummary) for path in folder.call_summaries()),
+            key=lambda calls: PhaseKey(calls.phase, calls.round).place,
         ),
-        false_positives=[_read_json(path) for path in folder.false_positive_summaries()],
+        false_positives=[read_json(path, FalsePositives) for path in folder.false_positive_summaries()],
         judgements=load_judgements(folder),
         pilot=folder.read_pilot().get("rows", []),
     )
@@ -178,7 +178,8 @@ def load_figures(folder: RunFolder, rounds: Iterable[int]) -> list[RoundData]:
 
 
 def _load_figures(path: Path) -> dict[str, Figure]:
-    return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
+    found = read_json(path, dict[str, Figure]) if path.is_file() else {}
+    return {key.removeprefix("round/"): figure for key, figure in found.items()}
 
 
 def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
@@ -186,7 +187,7 @@ def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str
     counts: Counter[str] = Counter()
     for line in metrics:
         if line["round"] == round_index:
-            counts.update({key: value for key, value in line.items() if COUNTS.match(key)})
+            counts.update({key: value for key, value in line.items() if COUNTS.match(key) and isinstance(value, int)})
     return counts
 
 
@@ -203,11 +204,14 @@ def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
 
 def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
     """The prover's metrics as a table; values of one step from several lines are merged into one row."""
-    rows = [line for line in lines if line["phase"] == "prover" and line["step"] is not None]
+    rows = [
+        {key: value for key, value in line.items() if isinstance(value, int | float)}
+        for line in lines
+        if line["phase"] == "prover" and line["step"] is not None and line["round"] is not None
+    ]
     table = pd.DataFrame(rows, columns=None if rows else ["round", "step"])
     table = table.rename(columns=lambda name: name.removeprefix("prover/"))
-    numbers = table.drop(columns="phase", errors="ignore").apply(pd.to_numeric, errors="coerce")
-    return numbers.groupby(["round", "step"], as_index=False).last()
+    return table.apply(pd.to_numeric).groupby(["round", "step"], as_index=False).last()
 
 
 def name_phase(round_index: int, phase: str) -> str:
@@ -219,15 +223,9 @@ def _round_of(event: RunEvent) -> int:
     return BASE_ROUND if event["round"] is None else event["round"]
 
 
-def _read_json(path: Path, remedy: str | None = None) -> dict[str, Any]:
-    return read_json(path, remedy=remedy) if path.is_file() else {}
-
-
 def _load_lists(folder: RunFolder) -> tuple[list[str], list[dict[str, Any]]]:
     """Finished phases from `state.json`, and the lines of `metrics.jsonl`."""
     path, state = folder.metrics, folder.state
-    lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
-    known = _read_json(state, _MENDED_AT_START)
-    if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
-        raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
-    return known.get("finished", []), lines
+    lines = read_json_lines(path, MetricLine, remedy=_MENDED_AT_START) if path.is_file() else []
+    known = read_json(state, RunState, remedy=_MENDED_AT_START) if state.is_file() else RunState([])
+    return known.finished, lines

@@ -4,18 +4,25 @@ Resumes a run: whether a recipe, its problems and processes may continue it, and
 
 import logging
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.config.fields import MayChange, marked_keys, without_keys
+from pvg_hf.config.fields import WholeGame, default_of, fields_of, marked_keys, sections_of
 from pvg_hf.config.recipe import NOT_PUBLISHED, leaves
-from pvg_hf.core.commands import delete_command, play_command
+from pvg_hf.core.commands import delete_command, play_command, pvg_command
 from pvg_hf.core.disk_names import BASE_ROUND, CALIBRATION
 from pvg_hf.core.files import write_json, write_json_lines
-from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, read_json_lines
+from pvg_hf.core.integrity import (
+    DamagedFileError,
+    find_damaged,
+    missing_files,
+    read_digests,
+    read_json,
+    read_json_lines,
+)
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.run.environment import describe_environment, launcher_for
 from pvg_hf.run.judgements import judgement_lines
@@ -25,17 +32,21 @@ from pvg_hf.run.layout import (
     HELDOUT,
     METRICS,
     PROBLEMS,
+    ROUND_PHASES,
     PhaseKey,
     RunFolder,
     begun_phases,
+    early_phases,
     finished_phases,
     partial_of,
+    phase_settings,
     pool_file,
     pool_test_file,
     schedule,
     unfinished,
 )
-from pvg_hf.run.phase_record import read_record
+from pvg_hf.run.phase_record import PhaseAlert, keeps_work, read_begun_record, read_record
+from pvg_hf.run.stored import CallSummary, MetricLine
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -45,6 +56,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
+
+NUM_NAMED = 5  # deleted files that a message names
 
 
 def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", processes: "PartialState") -> None:
@@ -63,29 +76,60 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: "GameProblems", 
     write_derived(recipe, folder)  # a crash may have left them older than the finished phases
 
 
+def read_played_recipe(folder: RunFolder) -> Recipe:
+    """
+    Load a run's recipe, and compare it with the settings that its phases were played with.
+
+    Raises `DamagedFileError` if they differ, naming each key with both values, or if the recipe cannot be read.
+    """
+    recipe = folder.read_recipe()
+    finished = finished_phases(recipe, folder)
+    changes = _changes_since(recipe, {key: read_digests(key.target(folder)).settings for key in finished})
+    if changes:
+        raise DamagedFileError(
+            folder.recipe,
+            "was changed after phases were played with it:\n" + "\n".join(changes),
+            "Put the former values back; for a game with the new ones, "
+            f"`{pvg_command('play', folder.recipe, 'name=NEW_NAME')}`.",
+        )
+    return recipe
+
+
 def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
-    """Check that a run may be resumed with a recipe; a `ValueError` if it was started with another one."""
-    if folder.recipe.exists():
-        stored = folder.read_recipe()
-        begun = begun_phases(stored, folder)
-        try:
-            check_unchanged(stored, recipe, num_begun=_num_begun(begun))
-        except ValueError as err:
-            finished = [key for key in begun if key.target(folder).exists()]
-            if not finished:
-                raise ValueError(
-                    f"{err} Nothing is finished yet: to begin with this recipe, delete the folder by "
-                    f"`{delete_command(folder.root)}`."
-                ) from err
-            if not _is_unchanged(stored, recipe, num_begun=_num_begun(finished)):
-                raise
-            partial = " && ".join(
-                delete_command(partial_of(key.target(folder))) for key in begun if key not in finished
-            )
-            raise ValueError(
-                f"{err} Nothing of round {_num_begun(finished)} is finished: to play it with this recipe, delete what"
-                f" there is of it by `{partial}`, and give the same command."
-            ) from err
+    """
+    Check that a run may be resumed with a recipe: its phases so far must have been played with the same settings.
+
+    Raises `ValueError` with all differences if they were not; `DamagedFileError` if the recipe in the folder was
+    changed.
+    """
+    stored = read_played_recipe(folder) if folder.recipe.exists() else recipe
+    begun = begun_phases(stored, folder)
+    finished = [key for key in begun if key.target(folder).exists()]
+    _check_changes(stored, recipe, {key: read_digests(key.target(folder)).settings for key in finished})
+    partial = {key: partial_of(key.target(folder)) for key in begun if key not in finished}
+    kept = {key: place for key, place in partial.items() if keeps_work(place)}
+    try:
+        _check_changes(stored, recipe, {key: read_digests(place).settings for key, place in kept.items()})
+    except ValueError as err:
+        deletions = " && ".join(map(delete_command, kept.values()))
+        raise ValueError(
+            f"{err} Nothing of {', '.join(map(str, kept))} is finished: to play it with this recipe, delete what there"
+            f" is of it by `{deletions}`, and give the same command."
+        ) from err
+
+
+def describe_changes(folder: RunFolder, recipe: Recipe) -> list[str]:
+    """Describe the settings of a recipe that differ from those in the run's folder, and from which phase they hold."""
+    if not folder.recipe.exists():
+        return []
+    stored, left = folder.read_recipe(), unfinished(recipe)
+    found: dict[str, str] = {}
+    # Settings of the whole game take effect in the first round that is not finished.
+    rounds = {None, *(key.round_index for key in left[:1]), *recipe.rounds, *stored.rounds}
+    for key in left:
+        for line in _changes_since(recipe, {key: phase_settings(stored, key)}) if key.round_index in rounds else ():
+            found.setdefault(line, f"{line.removeprefix('- ')}, from {key} on")
+    return list(found.values())
 
 
 def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
@@ -111,43 +155,80 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
 
 def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     """
-    Check that two recipes differ only in what may change during a run. Rounds may be added.
+    Check that a recipe may continue a run of the recipe `stored`, of which `num_begun` rounds were begun.
 
-    Local paths that publishing removed from `stored` may have any value now. `num_begun` rounds have started; later
-    ones may have other overrides.
+    Local paths that publishing removed from `stored` may have any value now.
 
-    Raises `ValueError` if the recipes differ in anything else; the message lists all differences.
+    Raises `ValueError` if settings of these rounds, or of what came before them, differ; the message lists all
+    differences.
     """
-    changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
+    rounds = [PhaseKey(name, k) for k in range(num_begun) for name in ROUND_PHASES]
+    _check_changes(stored, recipe, dict.fromkeys([*early_phases(stored), *rounds]))
+
+
+def _check_changes(stored: Recipe, recipe: Recipe, played: Mapping[PhaseKey, dict[str, Any] | None]) -> None:
+    """
+    Check that phases would be played with the same settings again. `played` has the settings of each; `None` stands
+    for those of the recipe `stored`.
+    """
     root = RunFolder.of(recipe).root
     if stored.name != recipe.name and RunFolder(root).recipe.is_file():
+        back = root.with_name(stored.name)
         raise ValueError(
             f"The folder {root} holds the run `{stored.name}`, and was renamed. To play it on, name it as it was:"
-            f" `{shlex.join(['mv', str(root), str(root.with_name(stored.name))])}`."
+            f" `{shlex.join(['mv', str(root), str(back)])} && {play_command(back)}`."
         )
-    lines = [
-        f"- `{key}`: {before!r} before, {now!r} now"
-        for key, (before, now) in changes.items()
-        if not _differs_in_paths_alone(before, now)
-    ]
+    settings = {key: phase_settings(stored, key) if values is None else values for key, values in played.items()}
+    lines = _changes_since(recipe, settings)
     if recipe.num_rounds < stored.num_rounds:
         lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
     if lines:
+        begun = _num_begun(played)
         raise ValueError(
             f"The run `{recipe.name}` was started with another recipe:\n"
             + "\n".join(lines)
-            + f"\nResume it with its own {RunFolder.of(recipe).recipe} by `{play_command(RunFolder.of(recipe).root)}`,"
-            f" or give this one another `name`. Rounds that have not started, here from {num_begun} on, may be"
-            f" changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`."
+            + f"\nResume it with its own {RunFolder.of(recipe).recipe} by `{play_command(root)}`,"
+            f" or give this one another `name`. Rounds that have not started, here from {begun} on, may be"
+            f" changed by overrides, such as `rounds.{begun}.prover.beta=0.1`."
         )
 
 
-def _is_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> bool:
-    try:
-        check_unchanged(stored, recipe, num_begun=num_begun)
-    except ValueError:
-        return False
-    return True
+def _changes_since(recipe: Recipe, played: Mapping[PhaseKey, dict[str, Any] | None]) -> list[str]:
+    """Lines with the settings of phases that a recipe changes, with the value before and the one now."""
+    lines: list[str] = []
+    of_game = leaves(recipe.to_dict())
+    for phase, before in played.items():
+        if before is None:
+            continue
+        now = phase_settings(recipe, phase)
+        # A key that was marked since as one of later phases does not count.
+        known = {key: value for key, value in before.items() if key in now or key not in of_game}
+        for key, (old, new) in differences(_with_new_keys(known, now), now).items():
+            if not _differs_in_paths_alone(old, new):
+                name = key if new == of_game.get(key) else f"rounds.{phase.round_index}.{key}"
+                lines.append(f"- `{name}`: {old!r} before, {new!r} now")
+    return sorted(set(lines))
+
+
+def _with_new_keys(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Add the defaults of keys that the version which wrote the settings `before` did not have."""
+    defaults = dict(_defaults(Recipe))
+    missing = [key for key in now.keys() - before.keys() if key in defaults]
+    parents = {key: {key[:place] for place, letter in enumerate(key) if letter == "."} for key in missing}
+    return {**before, **{key: defaults[key] for key in missing if parents[key].isdisjoint(before)}}
+
+
+def known_settings() -> set[str]:
+    """Keys of a recipe as `section.key`."""
+    return {key for key, _ in _defaults(Recipe) if "." in key}
+
+
+def _defaults(config: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    sections = dict(sections_of(config))
+    for name in fields_of(config):
+        yield prefix + name, default_of(config, name)
+        if name in sections:
+            yield from _defaults(sections[name], f"{prefix}{name}.")
 
 
 def check_same_problems(folder: RunFolder, recipe: Recipe, problems: "GameProblems") -> None:
@@ -180,7 +261,7 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
     """Check that an unfinished training phase is resumed by as many processes as started it; else a `ValueError`."""
     for key in begun_phases(recipe, folder):
         partial = partial_of(key.target(folder))
-        record = read_record(partial)
+        record = read_begun_record(partial)
         if key.name in TRAINING and record is not None and record.num_processes != num_processes:
             raise ValueError(
                 f"Phase `{key}` was started by {record.num_processes} process(es) and cannot resume in"
@@ -190,18 +271,22 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
             )
 
 
-def write_derived(recipe: Recipe, folder: RunFolder) -> None:
-    """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases and evaluations."""
+def write_derived(recipe: Recipe, folder: RunFolder, *, error: str | None = None) -> None:
+    """
+    Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases and evaluations. The
+    state also has the `error` that ended the last start, if any.
+    """
     finished = finished_phases(recipe, folder)
-    lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS)]
+    lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS, MetricLine)]
     write_json_lines(folder.metrics, [*lines, *judgement_lines(folder)])
-    write_json(folder.state, {"finished": [str(key) for key in finished]})
+    folder.write_state(finished, error)
     for key in finished:
         record = read_record(key.target(folder))
         if record is None:  # the game did not make this folder
             continue
         fields = {**key.fields, "seconds": record.seconds, "summary": record.summary}
-        further = {"task_use": record.task_use, "split": record.split, "peak_flops": record.peak_flops}
+        split = {kind: asdict(spent) for kind, spent in record.split.items()}
+        further = {"task_use": record.task_use, "split": split, "peak_flops": record.peak_flops}
         given = {name: value for name, value in further.items() if value is not None}
         if not folder.has_event("phase_finished", **fields, **given):
             folder.log_event("phase_finished", **fields, **given, time=record.ended)
@@ -209,12 +294,12 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         _log_calls(folder, key)
 
 
-def _log_alerts(folder: RunFolder, key: PhaseKey, alerts: list[dict[str, Any]]) -> None:
+def _log_alerts(folder: RunFolder, key: PhaseKey, alerts: list[PhaseAlert]) -> None:
     """Log a phase's alerts that the event log lacks, as it does in a run that was pulled."""
     for alert in alerts:
-        fields = {**key.fields, "kind": alert["kind"], "message": alert["message"]}
+        fields = {**key.fields, "kind": alert.kind, "message": alert.message}
         if not folder.has_event("alert", **fields):
-            folder.log_event("alert", **fields, time=alert["time"])
+            folder.log_event("alert", **fields, time=alert.time)
 
 
 def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
@@ -222,8 +307,8 @@ def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
     file = key.target(folder) / CALL_SUMMARY
     if not file.exists():
         return
-    summary = read_json(file)
-    fields = key.fields | {name: summary[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    summary = read_json(file, CallSummary)
+    fields = key.fields | {name: vars(summary)[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
     if not folder.has_event("checks", **fields):
         folder.log_event("checks", **fields)
 
@@ -277,16 +362,6 @@ def check_same_settings(
         )
 
 
-def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:
-    """Settings that may not change any more."""
-    changeable = marked_keys(Recipe, MayChange)
-    begun = {index: values for index, values in recipe.rounds.items() if index < num_begun}
-    of_rounds = {
-        index: without_keys(values, [key for key in changeable if "." in key]) for index, values in begun.items()
-    }
-    return without_keys(recipe.to_dict(), changeable) | {"rounds": of_rounds}
-
-
 def _differs_in_paths_alone(before: Any, now: Any) -> bool:
     """Whether two values differ only in local paths that publishing removed from the old one."""
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
@@ -337,6 +412,43 @@ def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileErr
     if is_needed and key.name in ("warmup", "verifier", "prover") and not has_weights(target):
         missing.append(target / "model.safetensors")
     return DamagedFileError(missing[0], "is missing") if missing else None
+
+
+def find_missing(folder: RunFolder, recipe: Recipe) -> list[Path]:
+    """Files of finished phases that were deleted. The weights of rounds that are over may be, and are left out."""
+    finished = finished_phases(recipe, folder)
+    last = {key.name: key for key in finished}
+    return [
+        path
+        for key in finished
+        for path in missing_files(key.target(folder))
+        if key == last[key.name] or path.suffix != ".safetensors"
+    ]
+
+
+def describe_missing(files: Sequence[Path]) -> str:
+    """Name deleted files in a sentence, the first few of them."""
+    more = f" and {len(files) - NUM_NAMED} more" if len(files) > NUM_NAMED else ""
+    return f"Files of finished phases were deleted: {', '.join(map(str, files[:NUM_NAMED]))}{more}."
+
+
+def free_settings(folder: RunFolder, recipe: Recipe, keys: Iterable[str]) -> list[str]:
+    """
+    Return those of some keys that may change, because no finished phase depends on them. A key on which only earlier
+    rounds depend is given as that of the round in play, `rounds.1.verifier.max_steps`.
+    """
+    finished, left = finished_phases(recipe, folder), unfinished(recipe)
+    index = left[0].round_index if left else None
+    fixed = {key: phase_settings(recipe, key).keys() for key in finished}
+    of_round = set().union(*(names for key, names in fixed.items() if key.round_index == index))
+    whole = marked_keys(Recipe, WholeGame)
+    found = []
+    for name in keys:
+        if not any(name in names for names in fixed.values()):
+            found.append(name)
+        elif index is not None and name not in of_round and not {name, name.split(".")[0]} & {*whole}:
+            found.append(f"rounds.{index}.{name}")
+    return found
 
 
 def has_weights(folder: Path) -> bool:

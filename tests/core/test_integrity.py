@@ -44,7 +44,7 @@ def flip(path: Path, place: int = -1) -> None:
 
 def test_digests_are_those_of_the_files(folder):
     """By hand: `printf '{"step": 1}\\n' | sha256sum`."""
-    files = read_digests(folder)["files"]
+    files = read_digests(folder).files
     assert sorted(files) == ["best-helpful/model.safetensors", "metrics.jsonl", "model.safetensors"]
     assert files["metrics.jsonl"] == "534f980249c76b922b0e8204a6ef6366f7a48aeb89d4971abdaad355be37563d"
     assert list(find_damaged(folder)) == []

@@ -5,20 +5,21 @@ import json
 import pytest
 
 from pvg_hf.core.disk_names import ANNOTATIONS
-from pvg_hf.data.annotations import Annotation, append_annotation, read_annotations, read_scores
+from pvg_hf.core.files import Journal
+from pvg_hf.data.annotations import Annotation, read_annotations, read_scores
 
 FIRST = Annotation("0ts1", "p1", "How many?", "3 + 3 = 7", "sneaky", 0, 0.0, "wrong sum", "2026-01-01T00:00:00+00:00")
 
 
 def annotate(root, **changes) -> None:
-    append_annotation(root, Annotation(**{**vars(FIRST), **changes}))
+    Journal(root / ANNOTATIONS).append({**vars(FIRST), **changes})
 
 
 def test_the_last_label_of_a_solution_counts(tmp_path):
     annotate(tmp_path)
     annotate(tmp_path, key="0th2", solution="3 + 3 = 6", score=1.0, note="")
     annotate(tmp_path, score=0.5, note="half of it")
-    assert {key: (one.score, one.note) for key, one in read_annotations(tmp_path).items()} == {
+    assert {key: (one.score, one.note) for key, one in read_annotations(tmp_path)[0].items()} == {
         "0ts1": (0.5, "half of it"),
         "0th2": (1.0, ""),
     }
@@ -28,18 +29,18 @@ def test_the_last_label_of_a_solution_counts(tmp_path):
 def test_a_label_can_be_taken_back(tmp_path):
     annotate(tmp_path)
     annotate(tmp_path, score=None, note="")
-    assert read_annotations(tmp_path) == {}
+    assert read_annotations(tmp_path) == ({}, [])
     assert read_scores(str(tmp_path / ANNOTATIONS)) == {}
 
 
 def test_a_note_alone_is_no_label(tmp_path):
     annotate(tmp_path, score=None)
-    assert read_annotations(tmp_path)["0ts1"].note == "wrong sum"
+    assert read_annotations(tmp_path)[0]["0ts1"].note == "wrong sum"
     assert read_scores(str(tmp_path)) == {}
 
 
 def test_a_run_without_annotations_has_none_and_cannot_be_named_as_a_source(tmp_path):
-    assert read_annotations(tmp_path) == {}
+    assert read_annotations(tmp_path) == ({}, [])
     with pytest.raises(ValueError, match=f"no file {tmp_path}/{ANNOTATIONS}.*`pvg show"):
         read_scores(str(tmp_path))
 
@@ -68,4 +69,27 @@ def test_a_line_that_a_crash_cut_short_is_skipped(tmp_path):
     with (tmp_path / ANNOTATIONS).open("a") as file:
         file.write('{"key": "0ts2", "prob')
     assert read_scores(str(tmp_path)) == {("p1", "3 + 3 = 7"): 0.0}
-    assert list(read_annotations(tmp_path)) == ["0ts1"]
+    found, odd = read_annotations(tmp_path)
+    assert (list(found), odd) == (["0ts1"], [2])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": ["x"]},
+        {"score": 0.3},
+        {"score": float("nan")},
+        {"score": True},
+        {"score": [1]},
+        {"note": None},
+        {"round_index": "0"},
+        {"solution": 7},
+    ],
+    ids=str,
+)
+def test_a_line_of_another_form_is_left_out_and_its_number_returned(tmp_path, changes):
+    annotate(tmp_path)
+    annotate(tmp_path, **{"key": "0ts9", **changes})
+    annotate(tmp_path, key="0th2")
+    found, odd = read_annotations(tmp_path)
+    assert (list(found), odd) == (["0ts1", "0th2"], [2])

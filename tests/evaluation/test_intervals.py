@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.core.figure import EMPTY, Figure, rate
+from pvg_hf.core.integrity import convert
 from pvg_hf.evaluation.intervals import (
     bootstrap_statistic,
     difference,
@@ -194,7 +195,7 @@ def test_intervals_of_paired_differences_cover_the_truth(base, scale):
 )
 def test_figures_are_readable_and_survive_json(figure, text):
     assert str(figure) == text
-    assert Figure.from_dict(figure.to_dict()) == figure
+    assert convert(figure.to_dict(), Figure) == figure
 
 
 DRAWS = {"seed": 0, "num_resamples": 2000}

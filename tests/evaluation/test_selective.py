@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pvg_hf.core.integrity import convert
 from pvg_hf.evaluation.selective import (
     ANSWER_RULES,
     AnswerRules,
@@ -113,7 +114,7 @@ def test_a_problem_with_more_solutions_counts_several_times():
     assert (pairs.num_samples, pairs.num_problems, pairs.part) == (2, 1, "test")
     assert pairs.accuracies["best"] == 0.5
     assert pairs.calibrations["best"].num_problems == 2
-    assert AnswerRules.from_dict(pairs.to_dict()) == pairs
+    assert convert(pairs.to_dict(), AnswerRules) == pairs
     with pytest.raises(ValueError, match=r"No .* 5 solutions"):
         fit_rules(rows, 5)
 

@@ -32,8 +32,8 @@ BOOTSTRAP, VERIFIER = PhaseKey("bootstrap"), PhaseKey("verifier", 0)
         ({"bootstrap__solutions_per_problem": 3}, []),
         ({"noise__epsilon": 0.1}, []),
         ({"prover__weight_decay": 0.1, "prover__micro_batch_size": 4}, [BOOTSTRAP, VERIFIER]),
-        ({"stopping__labels": "observed"}, []),  # by which the verifier's threshold is chosen
-        ({"watchdogs__min_pairs": 7}, []),
+        ({"stopping__labels": "observed"}, [BOOTSTRAP]),  # by which the verifier's threshold is chosen
+        ({"data__correct_source": "dataset"}, [BOOTSTRAP]),
     ],
     ids=str,
 )

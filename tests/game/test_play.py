@@ -5,7 +5,7 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING, read_split
+from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING
 from pvg_hf.game.context import GameCallback
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.phase_record import read_record
@@ -236,7 +236,7 @@ def test_round_overrides_reach_the_trainers(tmp_path, game, reference):
 )
 def test_what_a_phase_spent_its_time_on_is_kept(phase, with_tokens, further, reference):
     record = read_record(PhaseKey.parse(phase).target(reference))
-    split = read_split(record.split)
+    split = record.split
     assert set(split) == {*with_tokens, *further, OTHER}
     assert {kind for kind, spent in split.items() if spent.tokens and kind != EVALUATING} == with_tokens
     assert all(split[kind].flops > split[kind].tokens for kind in with_tokens)

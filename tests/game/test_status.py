@@ -15,7 +15,7 @@ from pvg_hf.config.load import dump_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
-from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
+from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, schedule
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import seal_phase
 from pvg_hf.run.resume import find_damage
@@ -217,6 +217,29 @@ def test_the_first_sentence_of_the_report_is_repeated(recipe, folder):
     )
 
 
+def test_an_error_that_stopped_the_game_is_repeated_with_commands_that_can_work(recipe, folder):
+    finish(folder, "bootstrap")
+    names = "(`data.correct_source: dataset`), or write more (`bootstrap.solutions_per_problem`)."
+    folder.write_state([key_of("bootstrap")], f"Too few pairs. Take references {names}")
+    text = describe_status(recipe, SCRIPT_LINE)
+    assert "Stopped by an error: Too few pairs. Take references (`data.correct_source" in " ".join(text.split())
+    assert f"\n  {COMMAND} data.correct_source=VALUE\n" in text
+    assert text.endswith(f"\n  pvg play {folder.recipe} name=NEW_NAME bootstrap.solutions_per_problem=VALUE")
+    folder.write_state([key_of("bootstrap")])
+    assert describe_status(recipe, SCRIPT_LINE).endswith(f"Next is round-000/verifier. To continue:\n  {COMMAND}")
+
+
+def test_a_setting_that_only_earlier_rounds_depend_on_may_change_in_the_round_in_play(recipe, folder):
+    finish(folder, "bootstrap", *(f"round-000/{name}" for name in ROUND_PHASES))
+    begin(folder, "verifier", [])
+    folder.write_state(
+        [], "A degenerate verifier: train it longer (`verifier.max_steps`), with another `split.max_train`."
+    )
+    text = describe_status(recipe, SCRIPT_LINE)
+    assert f"\n  {COMMAND} rounds.1.verifier.max_steps=VALUE\n" in text
+    assert text.endswith("name=NEW_NAME split.max_train=VALUE")
+
+
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_a_run_that_is_being_played_is_not_to_be_continued(is_finished, recipe, folder):
     finish(folder, *map(str, schedule(recipe) if is_finished else ["bootstrap"]))
@@ -270,6 +293,7 @@ def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
     ],
 )
 def test_a_recipe_that_cannot_continue_the_run_is_reported(recipe, folder, stored, part):
+    finish(folder, "bootstrap", "round-000/verifier", "round-000/prover")
     folder.recipe.write_text(stored)
     text = describe_status(recipe, SCRIPT_LINE)
     assert "Problem:" in text

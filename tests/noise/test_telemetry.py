@@ -145,7 +145,7 @@ def test_measured_rates_are_next_to_configured_ones(counts):
         ("timeout", "quick", 0.3),
         ("timeout", "slow", 0.1),
     ]
-    of_quick = {one.noise: one.figure for one in rates if one.tier == "quick"}
+    of_quick = {one.noise: one for one in rates if one.tier == "quick"}
     assert {noise: figure.n for noise, figure in of_quick.items()} == {
         "spurious_fail": 1000,
         "spurious_pass": 500,
@@ -153,9 +153,9 @@ def test_measured_rates_are_next_to_configured_ones(counts):
     }
     for one in rates:
         # five standard deviations of a binomial
-        bound = 5 * (one.configured * (1 - one.configured) / one.figure.n) ** 0.5
-        assert one.figure.value == pytest.approx(one.configured, abs=bound)
-        assert one.figure.low <= one.figure.value <= one.figure.high
+        bound = 5 * (one.configured * (1 - one.configured) / one.n) ** 0.5
+        assert one.value == pytest.approx(one.configured, abs=bound)
+        assert one.low <= one.value <= one.high
     assert json.dumps([one.to_dict() for one in rates])
 
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from pvg_hf.core.integrity import convert
 from pvg_hf.report.tables import (
     calls_table,
     channel_table,
@@ -10,6 +11,7 @@ from pvg_hf.report.tables import (
     noise_table,
 )
 from pvg_hf.run.read import load_run
+from pvg_hf.run.stored import CallSummary, FalsePositives
 
 FIGURE = {"value": 0.125, "low": 0.0625, "high": 0.25, "n": 1600}
 ENDING = {
@@ -40,7 +42,8 @@ TOLD = {
 def run(run_template):
     """A run with an imported base, and a checker in its first round."""
     return replace(
-        load_run(run_template(2)), call_summaries=[TOLD, {**TOLD, "phase": "bootstrap", "round": -1, "rates": []}]
+        load_run(run_template(2)),
+        call_summaries=convert([TOLD, {**TOLD, "phase": "bootstrap", "round": -1, "rates": []}], list[CallSummary]),
     )
 
 
@@ -68,7 +71,8 @@ def test_escalations_and_the_channel_are_tabulated(run):
 
 def test_the_rise_of_false_positives_has_a_row_for_each_checker_and_role(run):
     rise = {"checker": "labels", "role": "helpful", "before": FIGURE, "early": FIGURE, "rise": {**FIGURE, "n": 40}}
-    ((place, cells),) = false_positive_table(replace(run, false_positives=[{"round": 1, "rises": [rise]}])).rows
+    found = convert([{"round": 1, "rises": [rise]}], list[FalsePositives])
+    ((place, cells),) = false_positive_table(replace(run, false_positives=found)).rows
     assert place == "round 1, helpful, by the labels"
     assert [(cell.value, cell.n) for cell in cells] == [("0.125", "n=1,600"), ("0.125", "n=1,600"), ("0.125", "n=40")]
 

@@ -110,7 +110,7 @@ def names_damage(shown: str, file: str) -> bool:
     """Whether the output says that a file is damaged; it may name the file of digests instead."""
     folder = str(Path(file).parent)
     names = [Path(file).name, "digests.json", "state.json"]
-    words = ("amage", "cannot be read", "missing", "was truncated", "not a readable", "started with another recipe")
+    words = ("amage", "cannot be read", "missing", "was truncated", "not a readable", "was changed")
     return any(word in shown for word in words) and any(name in shown for name in (*names, folder) if name != ".")
 
 
@@ -138,7 +138,7 @@ def check_damage(root: Path, file: str, damage: str, at: float, known: Callable[
 def _has_digest(root: Path, path: Path) -> bool:
     """Whether a file belongs to a finished phase and must not change."""
     phase = root.joinpath(*path.relative_to(root).parts[:2])
-    return path.name == "digests.json" or path.relative_to(phase).as_posix() in read_digests(phase)["files"]
+    return path.name == "digests.json" or path.relative_to(phase).as_posix() in read_digests(phase).files
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.phase_record import staged
 
-ONE, TWO = b'{"event": "alert"}\n', b'{"event": "continued"}\n'
+ONE, TWO = b'{"event": "sampling"}\n', b'{"event": "continued"}\n'
 
 
 def test_results_appear_at_once_when_the_block_ends(tmp_path):
@@ -68,13 +68,13 @@ def test_missing_file_is_named_with_the_remedy(tmp_path):
 
 def test_events_are_appended_with_the_time_and_found_again(tmp_path):
     folder = RunFolder(tmp_path)
-    assert not folder.has_event("alert")
-    folder.log_event("alert", kind="sneaky_collapse", round=1)
-    folder.log_event("alert", kind="goodharting", round=1)
+    assert not folder.has_event("checks")
+    folder.log_event("checks", kind="sneaky_collapse", round=1)
+    folder.log_event("checks", kind="goodharting", round=1)
     assert [line["kind"] for line in read_json_lines(folder.events)] == ["sneaky_collapse", "goodharting"]
     assert all(line["time"] > 1.7e9 for line in read_json_lines(folder.events))
-    assert folder.has_event("alert", kind="goodharting")
-    assert not folder.has_event("alert", kind="goodharting", round=2)
+    assert folder.has_event("checks", kind="goodharting")
+    assert not folder.has_event("checks", kind="goodharting", round=2)
 
 
 @pytest.mark.parametrize(

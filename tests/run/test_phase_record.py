@@ -6,7 +6,7 @@ import pytest
 
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
-from pvg_hf.core.stopwatch import OTHER, UNKNOWN, WRITING, count_tokens, read_split, spending
+from pvg_hf.core.stopwatch import OTHER, UNKNOWN, WRITING, count_tokens, spending
 from pvg_hf.run.phase_record import PhaseRecord, read_record, recording
 
 
@@ -70,7 +70,7 @@ def test_splits_of_all_starts_add_up(tmp_path):
                 count_tokens(5, 2.0)
                 time.sleep(seconds)
             raise KeyError
-    split = read_split(read_record(tmp_path).split)
+    split = read_record(tmp_path).split
     assert (split[WRITING].tokens, split[WRITING].flops, record.peak_flops) == (10, 20.0, 1e12)
     assert 0.03 <= split[WRITING].seconds < record.seconds
     assert record.seconds == pytest.approx(sum(spent.seconds for spent in split.values()))
@@ -81,7 +81,7 @@ def test_time_of_a_killed_start_is_of_no_known_kind(tmp_path):
     with recording(tmp_path, 1, is_main=True) as record:
         pass
     assert set(record.split) == {OTHER, UNKNOWN}
-    assert record.split[UNKNOWN]["seconds"] == 600.0
+    assert record.split[UNKNOWN].seconds == 600.0
 
 
 def test_other_processes_write_nothing(tmp_path):

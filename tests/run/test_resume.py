@@ -7,9 +7,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pvg_hf import load_recipe, play
+from pvg_hf.app.runs import OpenRun
 from pvg_hf.check.plan import describe_plan
+from pvg_hf.cli.main import main
 from pvg_hf.cli.sources import find_recipe
 from pvg_hf.config import Recipe
 from pvg_hf.core.commands import play_command
@@ -19,22 +22,33 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.heldout import DegenerateVerifierError
 from pvg_hf.game.publish import is_report_due
 from pvg_hf.game.training import newest_checkpoint
+from pvg_hf.hub.layout import RunRepos
+from pvg_hf.hub.publication import open_publication
 from pvg_hf.models.hardware import join_processes
 from pvg_hf.report.headline import write_headline
 from pvg_hf.report.page import _origin
 from pvg_hf.report.statements import alert_statement
-from pvg_hf.run.layout import PHASE_RECORD, RunFolder
-from pvg_hf.run.phase_record import read_record
+from pvg_hf.run.layout import PHASE_RECORD, PhaseKey, RunFolder, phase_settings, schedule
+from pvg_hf.run.phase_record import PhaseAlert, read_record, recording, staged
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import (
     check_same_recipe,
     check_unchanged,
+    describe_changes,
     extended_recipe,
+    find_missing,
     prepare_resume,
     write_derived,
 )
 from tests.support import recall_task
-from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+from tests.support.game_runs import (
+    branch_off,
+    check_same_so_far,
+    copy_until,
+    differing,
+    forget_settings,
+    play_in_process,
+)
 
 
 def resume(recipe: Recipe) -> RunFolder:
@@ -71,23 +85,188 @@ def test_sections_that_a_game_ignores_may_change(game, reference):
 
 
 def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
-    """Round 0 has finished its verifier, and round 1 has not begun."""
+    """Round 0 has finished its verifier, and its prover has not begun."""
     copy_until(reference, tmp_path, "round-000/prover")
     check = partial(check_same_recipe, RunFolder(tmp_path / "game"))
-    check(load_recipe(game(rounds={1: {"prover": {"beta": 0.5}}})))
-    with pytest.raises(ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* 1 on"):
-        check(load_recipe(game(rounds={0: {"prover": {"beta": 0.5}}})))
+    check(load_recipe(game(rounds={1: {"verifier": {"max_steps": 9}}})))
+    check(load_recipe(game(rounds={0: {"prover": {"beta": 0.5}}})))
+    with pytest.raises(ValueError, match=r"- `rounds\.0\.verifier\.max_steps`: 8 before, 9 now\n.* 1 on"):
+        check(load_recipe(game(rounds={0: {"verifier": {"max_steps": 9}}})))
+
+
+# A setting, another value, and the first phase that it influences.
+EFFECTS = {
+    "split__heldout_share": (0.3, "bootstrap"),
+    "prover__temperature": (0.9, "bootstrap"),
+    "data__annotations": ("labels.jsonl", "bootstrap"),
+    "data__correct_source": ("both", "round-000/verifier"),
+    "verifier__max_steps": (9, "round-000/verifier"),
+    "stopping__labels": ("observed", "round-000/verifier"),
+    "prover__beta": (0.5, "round-000/prover"),
+    "watchdogs__window": (5, "round-000/prover"),
+    "mint__solutions_per_problem": (3, "round-000/mint"),
+    "evaluation__crossed_rounds": (0, "round-000/evaluate"),
+}
+
+
+@pytest.mark.parametrize(("key", "value", "first"), [(key, *effect) for key, effect in EFFECTS.items()], ids=EFFECTS)
+def test_a_setting_may_change_until_the_first_phase_that_it_influences(
+    key, value, first, tmp_path, game, reference, caplog
+):
+    changed = load_recipe(game(**{key: value}))
+    name = key.replace("__", ".")
+    if first != "bootstrap":
+        folder = copy_until(reference, tmp_path, first)
+        check_same_recipe(folder, changed)
+        (line,) = describe_changes(folder, changed)
+        assert line.startswith(f"`{name}`: ")
+        assert line.endswith(f" before, {value!r} now, from {first} on")
+        shutil.rmtree(folder.root)
+    phases = list(map(str, schedule(changed)))
+    folder = copy_until(reference, tmp_path, phases[phases.index(first) + 1])
+    with pytest.raises(ValueError, match=f"- `{name}`: .* before, {value!r} now"):
+        check_same_recipe(folder, changed)
+
+
+@pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [("prover.beta", 0.05, 0.95), ("seed", 0, 10), ("prover.temperature", 1.0, 1.9)],
+    ids=lambda word: str(word),
+)
+def test_a_digit_that_was_changed_in_a_runs_recipe_is_named_with_both_values(
+    key, old, new, tmp_path, game, reference, capsys
+):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    values = yaml.safe_load(folder.recipe.read_text())
+    *sections, name = key.split(".")
+    section = values[sections[0]] if sections else values
+    assert section[name] == old
+    section[name] = new
+    folder.recipe.write_text(yaml.safe_dump(values, sort_keys=False))
+    for read in (
+        lambda: check_same_recipe(folder, load_recipe(folder.recipe)),
+        lambda: check_same_recipe(folder, load_recipe(game())),
+        lambda: load_run(folder.root),
+        lambda: OpenRun(folder.root),
+        lambda: open_publication(folder.root, 0, RunRepos("ana", "game")),
+    ):
+        with pytest.raises(DamagedFileError, match=f"- `{key}`: {old} before, {new} now") as caught:
+            read()
+        assert caught.value.path == folder.recipe
+    assert main(["status", str(folder.root)]) == 0
+    said = capsys.readouterr().out
+    assert f"- `{key}`: {old} before, {new} now" in said
+    assert "To continue" not in said
+    assert main(["play", str(folder.root)]) == 2
+    assert f"- `{key}`: {old} before, {new} now" in capsys.readouterr().err
+
+
+def test_a_run_of_a_version_that_kept_no_settings_is_compared_with_its_recipe(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    forget_settings(folder.root)
+    load_run(folder.root)
+    check_same_recipe(folder, load_recipe(game()))
+    with pytest.raises(ValueError, match=r"- `prover\.beta`: 0\.05 before, 0\.5 now"):
+        check_same_recipe(folder, load_recipe(game(prover__beta=0.5)))
+
+
+def test_a_key_that_a_version_did_not_have_had_its_default(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    for file in folder.root.rglob("digests.json"):
+        values = read_json(file)
+        del values["settings"]["prover.temperature"]
+        write_json(file, values)
+    check_same_recipe(folder, load_recipe(game()))
+    folder.write_recipe(load_recipe(game(prover__temperature=1.9)))
+    with pytest.raises(DamagedFileError, match=r"- `prover\.temperature`: 1\.0 before, 1\.9 now"):
+        check_same_recipe(folder, load_recipe(game()))
+
+
+@pytest.mark.parametrize("text", ["", "prover:\n  beta: [", "name: game\nseed: 0\n", "seed: one\n"])
+@pytest.mark.parametrize("command", ["status", "play", "plan", "report", "push", "evaluate"])
+def test_a_damaged_recipe_is_named_by_every_command(command, text, tmp_path, game, reference, capsys):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    folder.recipe.write_text(text)
+    assert main([command, str(folder.root)]) == 2
+    assert f"error: {folder.recipe} " in capsys.readouterr().err
+
+
+def test_a_phase_that_kept_nothing_is_begun_again_with_other_settings(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-000/verifier")
+    target = folder.verifier(0)
+    for steps in (8, 9):
+        recipe = load_recipe(game(verifier__max_steps=steps))
+        check_same_recipe(folder, recipe)
+        settings = phase_settings(recipe, PhaseKey("verifier", 0))
+        with pytest.raises(KeyError), staged(target, is_main=True, settings=settings) as partial_folder:
+            raise KeyError
+        assert read_digests(partial_folder).settings == settings
+    (partial_folder / "checkpoints").mkdir()
+    (partial_folder / "checkpoints" / "weights").touch()
+    with pytest.raises(ValueError, match=r"`verifier\.max_steps`: 9 before, 8 now") as caught:
+        check_same_recipe(folder, load_recipe(game()))
+    assert f"`rm -r {partial_folder}`" in str(caught.value)
+
+
+def test_an_unreadable_record_of_an_unfinished_phase_is_written_again(tmp_path, game, reference, caplog):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    begun = folder.root / "prover" / ".round-001.partial"
+    begun.mkdir()
+    (begun / "phase.json").write_text("")
+    resume(load_recipe(game()))
+    with recording(begun, 1, is_main=True):
+        pass
+    assert read_record(begun).num_processes == 1
+    assert f"{begun / 'phase.json'} is damaged" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "prover/round-001/config.json",
+        "prover/round-001/best-helpful/model.safetensors",
+        "evaluation/round-000/metrics.json",
+        "pool/round-001/heldout-helpful.parquet",
+    ],
+)
+def test_a_deleted_file_of_a_finished_run_is_named_by_status_and_app(file, tmp_path, game, reference, capsys):
+    folder = RunFolder(shutil.copytree(reference.root, tmp_path / "game"))
+    (folder.prover(0) / "model.safetensors").unlink()  # of a round that is over: this may be deleted
+    assert find_missing(folder, load_recipe(game())) == []
+    assert OpenRun(folder.root).notes() == []
+    (folder.root / file).unlink()
+    assert find_missing(folder, load_recipe(game())) == [folder.root / file]
+    assert main(["status", str(folder.root)]) == 0
+    assert str(folder.root / file) in capsys.readouterr().out
+    (note,) = OpenRun(folder.root).notes()
+    assert note == f"Files of finished phases were deleted: {folder.root / file}."
+
+
+def test_a_renamed_run_and_one_behind_a_link_get_advice_that_works(tmp_path, game, reference, capsys):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    link = tmp_path / "link"
+    link.symlink_to(folder.root)
+    assert main(["status", str(link)]) == 0
+    said = capsys.readouterr().out
+    assert "Problem" not in said
+    assert f"Run folder  {folder.root}" in said
+    folder.root.rename(tmp_path / "other")
+    assert main(["status", str(tmp_path / "other")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"`mv {tmp_path / 'other'} {folder.root} && pvg play {folder.root} output_dir={tmp_path}`" in said
+    assert "To continue" not in said
 
 
 def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/verifier")
     begun = folder.root / "verifier" / ".round-001.partial"
-    begun.mkdir()
+    (begun / "checkpoints").mkdir(parents=True)
+    (begun / "checkpoints" / "weights").touch()
     changed = load_recipe(game(rounds={1: {"verifier": {"max_steps": 99}}}))
-    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now") as caught:
+    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: 8 before, 99 now") as caught:
         check_same_recipe(folder, changed)
     assert f"`rm -r {begun}`" in str(caught.value)
-    begun.rmdir()
+    shutil.rmtree(begun)
     check_same_recipe(folder, changed)
 
 
@@ -203,6 +382,18 @@ def test_a_run_that_a_limit_has_ended_resumes_with_a_looser_one(tmp_path, game, 
     with pytest.raises(DegenerateVerifierError, match=r"`watchdogs\.min_pair_accuracy` = 1"):
         play(load_recipe(game(watchdogs__min_pair_accuracy=1.0)))
     assert differing(play(load_recipe(game())), reference) == []
+
+
+@pytest.mark.game
+def test_an_error_is_kept_until_a_start_with_another_setting(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    with pytest.raises(ValueError, match=r"`watchdogs\.min_pairs`") as caught:
+        play(load_recipe(game(watchdogs__min_pairs=10**6)), phase="verifier", round_index=1)
+    assert folder.read_error() == str(caught.value)
+    play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 4}}})), phase="verifier", round_index=1)
+    assert folder.read_error() is None
+    assert read_digests(folder.verifier(1)).settings["verifier.max_steps"] == 4
+    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 4
 
 
 @pytest.mark.game
@@ -468,7 +659,7 @@ def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_lat
     folder = RunFolder(tmp_path / "game")
     shutil.copytree(killed_late.root, folder.root)
     kept = folder.root / "prover" / ".round-000.partial" / "best-helpful"
-    step = read_digests(kept)["step"]
+    step = read_digests(kept).step
     flip(kept / "model.safetensors")
     play(load_recipe(game()), phase="prover", round_index=0)
     check_same_so_far(folder, reference)
@@ -481,10 +672,10 @@ def test_a_run_without_its_events_keeps_the_alerts_and_times_of_its_phases(refer
     folder = copy_until(reference, tmp_path, "round-001/verifier")
     place = folder.prover(0)
     record = read_record(place)
-    record.alerts = [{"time": 1.0, "kind": "sneaky_collapse", "message": "Every sneaky solution is correct."}]
+    record.alerts = [PhaseAlert("sneaky_collapse", "Every sneaky solution is correct.", 1.0)]
     write_json(place / PHASE_RECORD, asdict(record))
     folder.events.unlink()
     write_derived(load_recipe(folder.recipe), folder)
     found = load_run(folder.root)
-    assert [alert["message"] for alert in found.alerts] == ["Every sneaky solution is correct."]
+    assert [alert.message for alert in found.alerts] == ["Every sneaky solution is correct."]
     assert found.phase_seconds()[0, "prover"] == record.seconds > 0

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf import load_recipe, play
-from pvg_hf.core.integrity import DIGESTS, read_json_lines
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import DIGESTS, read_json, read_json_lines
 from pvg_hf.run.layout import RunFolder, schedule
 
 DRIVER = Path(__file__).parent / "game_driver.py"
@@ -67,9 +68,10 @@ def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
 
 
 def branch_off(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
-    """Copy a run as it was just before a phase, so that another recipe can continue it."""
+    """Copy a run as it was just before a phase, so that another recipe can continue it: as one without settings."""
     folder = copy_until(finished, output_dir, phase)
     folder.recipe.unlink()
+    forget_settings(folder.root)
     return folder
 
 
@@ -90,6 +92,12 @@ def whole_and_killed(
             assert play_in_process(order, place / "log.txt") == -9
         play(load_recipe(recipe), phase="prover", round_index=0)
     return runs
+
+
+def forget_settings(root: Path) -> None:
+    """Remove the settings that phases were played with, as if an older version had played them."""
+    for file in root.rglob(DIGESTS):
+        write_json(file, {name: value for name, value in read_json(file).items() if name != "settings"})
 
 
 def forget_digests(root: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from pvg_hf.check.phase_costs import Amounts, Length, TextLengths, count_tokens, peak_memory
 from pvg_hf.check.player_sizes import find_tokenizer, tokenizer_source
 from pvg_hf.check.round_plans import RoundPlan
-from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit, read_split
+from pvg_hf.core.stopwatch import OTHER, PAST_PARTICIPLES, Spent, TimeSplit
 from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.run.phase_record import read_record
@@ -52,7 +52,7 @@ class PhaseMeasures(GameCallback):
         if context.phase.name not in self.phases:
             return
         record = read_record(context.phase.target(context.folder))
-        split = read_split(record.split)
+        split = record.split
         peak, reserved = read_peak()
         worked = sum(spent.seconds for kind, spent in split.items() if kind != OTHER)
         of_phase = {"seconds": round(record.seconds, 2), **self._speed(split), "num_halvings": self.meter.num_halvings}

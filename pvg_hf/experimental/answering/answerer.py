@@ -19,6 +19,7 @@ from pvg_hf.game.phases.evaluate import fit_answers
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.run.layout import ANSWERING, RunFolder
+from pvg_hf.run.resume import read_played_recipe
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, Task
@@ -129,17 +130,16 @@ class Answerer:
         folder = RunFolder.find(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
         _check_players(folder, round_index)
-        stored = read_json(folder.evaluation(round_index) / ANSWERING)
-        if stored is None:
+        rules = read_json(folder.evaluation(round_index) / ANSWERING, AnswerRules | None)
+        if rules is None:
             raise ValueError(
                 f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the"
                 " verifier cannot be calibrated; train the prover longer."
             )
-        recipe = folder.read_recipe().for_round(round_index)
+        recipe = read_played_recipe(folder).for_round(round_index)
         # A separate generation engine only pays off for many problems at a time.
         recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
         task, players = load_recipe_task(recipe), PlayerLoader(recipe, folder)
-        rules = AnswerRules.from_dict(stored)
         scorer = players.scorer(round_index)
         best = folder.best_helpful(round_index)
         sampler = (

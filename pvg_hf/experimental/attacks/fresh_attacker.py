@@ -19,6 +19,7 @@ from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
+from pvg_hf.core.score_calibration import read_threshold
 from pvg_hf.core.units import show_seconds
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier, AttackFolder
 from pvg_hf.experimental.attacks.exploit import Exploit, find_exploit
@@ -27,7 +28,6 @@ from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.prover import run_prover
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.jobs import Job, default_workers, run_jobs
 from pvg_hf.run.layout import PhaseKey
 from pvg_hf.run.phase_record import recording, staged
@@ -129,7 +129,7 @@ def _train(
     stopping, prover = context.recipe.stopping, context.recipe.prover
     exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
     write_parquet(output / TEXTS, _attack_texts(context, output / _PROVER, num_problems))
-    threshold = read_json(verifier.folder / CALIBRATION)["threshold"]
+    threshold = read_threshold(verifier.folder).threshold
     weight = stopping.newest_weight(prover.num_batches)
     return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
+from pvg_hf.core.score_calibration import read_threshold
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PlayerLoader
 from pvg_hf.game.honest_solutions import read_honest_solutions
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.layout import JUDGING, PhaseKey, RunFolder, pool_file, pool_test_file
-from pvg_hf.run.resume import damage_of
+from pvg_hf.run.resume import damage_of, read_played_recipe
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
@@ -40,7 +39,7 @@ class JudgedRun:
         """
         folder = RunFolder.find(root)
         place = {"name": root.absolute().name, "output_dir": str(root.absolute().parent)}
-        return cls(folder, replace(folder.read_recipe(), **place))
+        return cls(folder, replace(read_played_recipe(folder), **place))
 
     @cached_property
     def problems(self) -> GameProblems:
@@ -90,7 +89,7 @@ class JudgedRound:
     @property
     def threshold(self) -> float:
         """The verifier's acceptance threshold: a solution is accepted if its score is strictly above it."""
-        return read_json(self.folder.verifier(self.round_index) / CALIBRATION)["threshold"]
+        return read_threshold(self.folder.verifier(self.round_index)).threshold
 
     def scorer(self) -> VerifierScorer | GenerativeVerifier:
         """Load the round's verifier."""

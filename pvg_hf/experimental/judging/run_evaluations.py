@@ -195,7 +195,7 @@ def _refreshing(folder: RunFolder) -> Iterator[None]:
         if _lacks_results(recipe, folder):
             try:
                 with locked(folder.root, is_main=True):
-                    write_derived(recipe, folder)
+                    write_derived(recipe, folder, error=folder.read_error())
                     refresh_report(recipe, folder)
             except ValueError as err:
                 logger.info("Metrics and report are not updated yet: %s", err)

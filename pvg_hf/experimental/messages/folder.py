@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.integrity import read_json
 from pvg_hf.experimental.messages.recipe import MessageRecipe, MessageSource
 from pvg_hf.run.lock import find_holder
@@ -68,6 +69,8 @@ def describe_run(recipe: MessageRecipe) -> str:
         begun = "not begun" if checkpoint is None else checkpoint.name
         lines.append(f"Game     {source}: {'finished' if folder.game(source).exists() else begun}")
     if folder.judgement.exists():
-        figures = read_json(folder.judgement)
-        lines += [f"Accuracy {source}: {values['accuracy']['value']:.3f}" for source, values in figures.items()]
+        figures = read_json(folder.judgement, dict[str, dict[str, Figure]])
+        lines += [
+            f"Accuracy {source}: {found['accuracy']:.3f}" for source, found in figures.items() if "accuracy" in found
+        ]
     return "\n".join(lines)

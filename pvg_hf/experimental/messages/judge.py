@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from pvg_hf.core.figure import EMPTY, Figure, wilson
+from pvg_hf.core.integrity import convert
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.experimental.messages.building import LoadedWorld, make_prover
 from pvg_hf.experimental.messages.game_modules import (
@@ -49,7 +50,7 @@ class MessageJudgement:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "MessageJudgement":
-        return cls({name: Figure.from_dict(value) for name, value in values.items()})
+        return cls(convert(values, dict[str, Figure]))
 
 
 def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) -> MessageJudgement:

@@ -73,9 +73,10 @@ def read_message_run(root: Path) -> tuple[MessageRecipe, dict[str, MessageJudgem
     folder = MessageRunFolder(root)
     if not folder.judgement.exists():
         raise ValueError(f"{root} holds no judged message game. Play it by `{pvg_command('play', folder.recipe)}`.")
-    recipe, found = load_message_recipe(folder.recipe), read_json(folder.judgement)
+    recipe = load_message_recipe(folder.recipe)
+    found = read_json(folder.judgement, dict[str, dict[str, Figure]])
     games = [source for source in folder.sources(recipe) if source in found]
-    return recipe, {source: MessageJudgement.from_dict(found[source]) for source in games}
+    return recipe, {source: MessageJudgement(found[source]) for source in games}
 
 
 def render_message_report(

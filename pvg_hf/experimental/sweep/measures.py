@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.build import REFERENCE
@@ -92,10 +92,10 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
     figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))
     if folder.evaluation(last).exists():
-        stored = read_json(folder.evaluation(last) / FIGURES)
+        stored = read_json(folder.evaluation(last) / FIGURES, dict[str, Figure])
         names = {"helpful_accuracy": "accuracy/helpful", "prover_success": "exploit_rate"}
         names[BASE_HELPFUL] = "base_accuracy/helpful"
-        figures |= {name: Figure.from_dict(stored[f"round/{key}"]) for name, key in names.items()}
+        figures |= {name: stored.get(f"round/{key}", EMPTY) for name, key in names.items()}
     return figures
 
 

@@ -12,10 +12,11 @@ from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
-from pvg_hf.core.figure import Figure
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import missing_files, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.score_calibration import read_threshold
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.acceptance import role_recognition
 from pvg_hf.evaluation.prover_figures import late_changes, new_text_figures, parity_figures
@@ -27,7 +28,6 @@ from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, o
 from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training import count_over_processes
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import (
     ANSWERING,
@@ -45,6 +45,7 @@ from pvg_hf.run.layout import (
 )
 from pvg_hf.run.read import RoundData, load_figures
 from pvg_hf.run.resume import has_weights
+from pvg_hf.run.stored import MetricLine
 from pvg_hf.tasks import Task
 from pvg_hf.trainers.prover.trainer import Scorer
 
@@ -81,7 +82,7 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
     processes.wait_for_everyone()
     totals: Counter[str] = Counter()
     for path in parts.values():
-        totals.update(read_json(path.with_suffix(".json")))
+        totals.update(read_json(path.with_suffix(".json"), dict[str, int]))
     context.record({f"evaluate/{name}": number for name, number in sorted(totals.items())})
     own = _keyed(read_test_rows(folder, number), number, number, folder)
     table = pd.concat([*map(pd.read_parquet, parts.values()), own[COLUMNS]], ignore_index=True)
@@ -179,7 +180,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     `pool_scores.parquet` (scores by the verifiers of several rounds).
     """
     folder, round_index = context.folder, context.round_index
-    calibration = read_json(folder.verifier(round_index) / CALIBRATION)
+    calibration = read_threshold(folder.verifier(round_index))
     scores = score_pools(context, output)
     test = pd.concat([read_test_rows(folder, round_index), _rescored(folder, scores, round_index, BASE_ROUND)])
     test = test.reset_index(drop=True)
@@ -188,15 +189,15 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / HELDOUT).to_pandas(),
-        threshold=calibration["threshold"],
+        threshold=calibration.threshold,
         best_helpful_rows=load_pool([best_helpful]).to_pandas() if best_helpful.exists() else None,
         best_of_n=context.recipe.evaluation.best_of_n,
         same_answer=context.problems.task.answers_equal,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
-    figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
-    prover_metrics = read_json_lines(folder.prover(round_index) / METRICS)
+    figures["round/verifier_mixture_pair_accuracy"] = calibration.pair_accuracy or EMPTY
+    prover_metrics = read_json_lines(folder.prover(round_index) / METRICS, MetricLine)
     further = {
         **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),
         **_role_figures(folder, scores, round_index),

@@ -19,6 +19,7 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Outcome, Role
+from pvg_hf.core.score_calibration import read_threshold
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.data.problems import GameProblems
@@ -40,11 +41,11 @@ from pvg_hf.game.training import (
 )
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.layout import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.phase_record import staged
+from pvg_hf.run.stored import MetricLine, Recovery
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import open_sampler
 from pvg_hf.sampling.sampler import sample_solutions
@@ -112,7 +113,7 @@ def _train_in_turn(context: PhaseContext, output: Path, rates: Rates) -> str:
     for (role,), prover in context.recipe.prover.trainings.items():
         target, known = output / role, len(context.metrics)
         if _is_done(target, context.processes):
-            context.metrics += read_json_lines(target / STEPS)
+            context.metrics += read_json_lines(target / STEPS, MetricLine)
             summary = "done before"
         else:
             with staged(target, is_main=context.processes.is_main_process) as unfinished:
@@ -170,7 +171,7 @@ def _train_and_recover(context: PhaseContext, training: SubPhase) -> str:
     # A file records the recovery, so that an interrupted second attempt resumes as one.
     marker, known = training.output / RECOVERY, len(context.metrics)
     if marker.exists():
-        training = replace(training, recovery=read_json(marker)["recovery"])
+        training = replace(training, recovery=read_json(marker, Recovery).recovery)
     while True:
         watchdogs, summary = _train_once(context, training)
         if not watchdogs.has_collapsed or watchdogs.config.collapse_recovery == "none":
@@ -334,7 +335,7 @@ def _arguments(context: PhaseContext, training: SubPhase) -> ProverGRPOConfig:
         context.players.trainer_run(training.output / CHECKPOINTS, seed),
         assumed_rates=training.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if training.recovery == "temperature" else 1.0),
-        threshold=read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"],
+        threshold=read_threshold(context.folder.verifier(context.round_index)).threshold,
     )
 
 

@@ -1,6 +1,5 @@
 """The model cards of a round's prover and verifier, and of the base weights of their adapters."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import CRITIC_FOLDER
+from pvg_hf.core.integrity import read_json
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.templates import outside_variables
 from pvg_hf.hub.cards.facts import (
@@ -26,6 +26,7 @@ from pvg_hf.hub.cards.facts import (
 from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
+from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
@@ -89,7 +90,7 @@ def player_card(publication: Publication, player: str) -> str:
 def _appends_end(files: Files) -> bool:
     """Whether a verifier's tokenizer appends the end token by itself, as it does if that is its own."""
     stored = files.get("verifier_input.json")
-    return isinstance(stored, Path) and json.loads(stored.read_bytes())["end_token"] is None
+    return isinstance(stored, Path) and VerifierInput.load(stored.parent).end_token is None
 
 
 def base_card(publication: Publication, kind: str) -> str:
@@ -164,7 +165,7 @@ def _has_chat_template(files: Files) -> bool:
     if names.keys() & {"chat_template.jinja", "chat_template.json"}:
         return True
     settings = names.get("tokenizer_config.json")
-    return isinstance(settings, Path) and "chat_template" in json.loads(settings.read_bytes())
+    return isinstance(settings, Path) and "chat_template" in read_json(settings, dict[str, Any])
 
 
 def _critic_in(paths: Iterable[str]) -> str | None:

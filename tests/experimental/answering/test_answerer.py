@@ -1,10 +1,10 @@
-import json
 import math
 import shutil
 
 import pytest
 
 from pvg_hf.config.trust import write_origin
+from pvg_hf.core.integrity import read_json
 from pvg_hf.evaluation.selective import AnswerRules
 from pvg_hf.experimental.answering.answerer import Answerer
 from tests.support.recall_task import RecallTask
@@ -27,7 +27,7 @@ def _answered(answerer, problem, **settings):
 
 
 def _stored(reference) -> AnswerRules:
-    return AnswerRules.from_dict(json.loads((reference.evaluation(1) / "answering.json").read_text()))
+    return read_json(reference.evaluation(1) / "answering.json", AnswerRules)
 
 
 def test_the_runs_own_number_of_solutions_with_a_probability(answerer, reference, problem):
