@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.evaluation.roc import (
     RocCurves,
     area,
@@ -120,7 +121,7 @@ def test_large_n_chooses_among_the_highest_scores():
 
 def test_figures_of_a_curve_by_hand():
     rows = pd.DataFrame({"problem_id": list("abcdef"), "score": SCORES, "correct": CORRECT})
-    figures = roc_figures(rows, 2.5, seed=0, num_resamples=100)
+    figures = roc_figures(rows, Acceptance(2.5), seed=0, num_resamples=100)
     values = {name: figure.value for name, figure in figures.items()}
     assert values == {
         "auc": pytest.approx(5.5 / 9),

@@ -38,9 +38,9 @@ def scored() -> tuple[np.ndarray, np.ndarray]:
 def test_convincingness_by_path_equals_scikit_learn(load, scored):
     scores, correct = scored
     found = load("convincingness").compute(predictions=scores, references=correct.astype(int), threshold=0.5)
-    assert found["completeness"] == pytest.approx((scores[correct] > 0.5).mean())
-    assert found["soundness"] == pytest.approx((scores[~correct] <= 0.5).mean())
-    balanced = balanced_accuracy_score(correct, scores > 0.5)
+    assert found["completeness"] == pytest.approx((scores[correct] >= 0.5).mean())
+    assert found["soundness"] == pytest.approx((scores[~correct] < 0.5).mean())
+    balanced = balanced_accuracy_score(correct, scores >= 0.5)
     assert found["youden_j"] == pytest.approx(2 * balanced - 1)
     assert found["g_mean"] == pytest.approx((found["completeness"] * found["soundness"]) ** 0.5)
     assert found["auc"] == pytest.approx(roc_auc_score(correct, scores))

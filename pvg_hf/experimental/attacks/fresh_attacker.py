@@ -27,7 +27,6 @@ from pvg_hf.game.honest_solutions import HonestSide
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.prover import run_prover
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.jobs import Job, default_workers, run_jobs
 from pvg_hf.run.layout import PhaseKey
 from pvg_hf.run.phase_record import recording, staged
@@ -56,7 +55,6 @@ class AttackResult:
     attack: Attack
     exploit: Exploit
     helpful_score: float | None
-    threshold: float
     newest_weight: float
     seconds: float
     folder: Path = field(compare=False)
@@ -66,6 +64,7 @@ class AttackResult:
         """Read a finished attack."""
         values = read_json(folder / RESULT)
         attack, exploit = Attack(**values.pop("attack")), Exploit(**values.pop("exploit"))
+        values.pop("threshold", None)  # of an older version
         return cls(attack, exploit, **values, folder=folder)
 
     def curve(self) -> pd.DataFrame:
@@ -129,9 +128,8 @@ def _train(
     stopping, prover = context.recipe.stopping, context.recipe.prover
     exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
     write_parquet(output / TEXTS, _attack_texts(context, output / _PROVER, num_problems))
-    threshold = read_json(verifier.folder / CALIBRATION)["threshold"]
     weight = stopping.newest_weight(prover.num_batches)
-    return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)
+    return AttackResult(attack, exploit, helpful_score, weight, 0.0, output)
 
 
 def attack_curve(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -16,8 +16,9 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import missing_files, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.acceptance import role_recognition
+from pvg_hf.evaluation.accepted_by_kind import role_recognition
 from pvg_hf.evaluation.prover_figures import late_changes, new_text_figures, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
@@ -27,7 +28,6 @@ from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED, crossed_rounds, o
 from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training import count_over_processes
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import (
     ANSWERING,
@@ -179,7 +179,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     `pool_scores.parquet` (scores by the verifiers of several rounds).
     """
     folder, round_index = context.folder, context.round_index
-    calibration = read_json(folder.verifier(round_index) / CALIBRATION)
+    calibration = ScoreCalibration.require(folder.verifier(round_index))
     scores = score_pools(context, output)
     test = pd.concat([read_test_rows(folder, round_index), _rescored(folder, scores, round_index, BASE_ROUND)])
     test = test.reset_index(drop=True)
@@ -188,14 +188,15 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / HELDOUT).to_pandas(),
-        threshold=calibration["threshold"],
+        calibration.acceptance(),
         best_helpful_rows=load_pool([best_helpful]).to_pandas() if best_helpful.exists() else None,
         best_of_n=context.recipe.evaluation.best_of_n,
         same_answer=context.problems.task.answers_equal,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
-    figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
+    assert calibration.pair_accuracy is not None  # the game measures it
+    figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration.pair_accuracy)
     prover_metrics = read_json_lines(folder.prover(round_index) / METRICS)
     further = {
         **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),

@@ -19,6 +19,7 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Outcome, Role
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.data.problems import GameProblems
@@ -40,7 +41,6 @@ from pvg_hf.game.training import (
 )
 from pvg_hf.game.watchdogs import Watchdogs, summarize_false_positives
 from pvg_hf.models.adapters import load_adapter_weights
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.layout import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
@@ -334,7 +334,7 @@ def _arguments(context: PhaseContext, training: SubPhase) -> ProverGRPOConfig:
         context.players.trainer_run(training.output / CHECKPOINTS, seed),
         assumed_rates=training.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if training.recovery == "temperature" else 1.0),
-        threshold=read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"],
+        threshold=ScoreCalibration.require(context.folder.verifier(context.round_index)).acceptance().threshold,
     )
 
 
