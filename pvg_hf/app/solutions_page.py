@@ -28,8 +28,8 @@ from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 LEGEND = (
-    f"Accepted: the score is at least the one that {100 * COMPLETENESS:.0f} % of the helpful correct test solutions of "
-    "the round's prover reach, by the round's verifier. Fools: the verifiers that accept a mistake by this rule."
+    f"Accepted: the score is at least the one that {100 * COMPLETENESS:.0f} % of the helpful correct test solutions "
+    "of the round's prover reach, by the round's verifier. Fools: the verifiers that accept a mistake by this rule."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed", "label": "your label"}
 MAX_NOTE_CHARACTERS = 2000

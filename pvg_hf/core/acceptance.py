@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pvg_hf.core.scored_texts import check_scores
+
 COMPLETENESS = 0.95
 """Share of the correct solutions that a verifier accepts, wherever solutions are called accepted."""
 
@@ -39,11 +41,12 @@ class Acceptance:
     @classmethod
     def at(cls, correct_scores: ArrayLike, completeness: float = COMPLETENESS) -> "Acceptance":
         """
-        Return the rule that accepts a share of the correct solutions, given their scores `(n,)`, which are finite.
+        Return the rule that accepts a share of the correct solutions, given their scores `(n,)`.
 
         Raises:
-            ValueError: for a share outside (0, 1), or without a score.
+            ValueError: for a share outside (0, 1), without a score, or for one that is not finite.
         """
+        check_scores(correct_scores)
         if not 0 < completeness < 1:
             raise ValueError(f"`completeness` must be in (0, 1); got {completeness}.")
         scores = np.sort(np.asarray(correct_scores, float))[::-1]

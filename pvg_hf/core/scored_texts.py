@@ -36,17 +36,19 @@ def check_texts(problems: Collection[str], solutions: Collection[str]) -> None:
                     ) from err
 
 
-def check_scores(scores: ArrayLike, solutions: Iterable[str]) -> None:
+def check_scores(scores: ArrayLike, solutions: Iterable[str] | None = None) -> None:
     """
     Check that the scores of solutions are finite.
 
-    Raises `ValueError` with the first solution whose score is not.
+    Raises `ValueError` with the index, from 0, of the first solution whose score is not, and its text if it is known.
     """
-    is_bad = ~np.isfinite(np.asarray(scores, float))
+    values = np.asarray(scores, float)
+    is_bad = ~np.isfinite(values)
     if is_bad.any():
         index = int(is_bad.argmax())
+        text = "" if solutions is None else f" ({_shown(list(solutions)[index])})"
         raise ValueError(
-            f"The score of solution {index}, {_shown(list(solutions)[index])}, is {np.asarray(scores, float)[index]}"
+            f"The score of solution {index}{text} is {values[index]}"
             f"; {is_bad.sum()} of {len(is_bad)} scores are not finite numbers. Check the verifier's weights for NaN,"
             " or load them in float32."
         )

@@ -112,8 +112,8 @@ CATALOGUE = (
         meaning="mean accuracy of the role's training solutions over the last fifth of its steps less that over the "
         "middle fifth; n counts the steps of a fifth"),
     FigureKind("completeness", "completeness, own threshold", of="decisions", higher_is_better=True,
-        meaning="share of helpful correct solutions accepted at the verifier's own threshold, where it accepts 95 % of "
-        "the correct held-out solutions"),
+        meaning="share of helpful correct solutions accepted at the verifier's own threshold, which 95 % of the "
+        "correct held-out solutions reach"),
     FigureKind("soundness", "soundness, own threshold", of="decisions",
         meaning="share of sneaky mistakes rejected at the verifier's own threshold. A verifier that rejects more of "
         "everything has a higher soundness: read it with the completeness, and compare verifiers at 95 % "

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.scored_texts import check_scores
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, divide
 
@@ -199,8 +200,7 @@ def summarize_scores(
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     if scores.shape != correct.shape or scores.ndim != 1:
         raise ValueError(f"`scores` has the shape {scores.shape} and `correct` {correct.shape}; both must be (n,).")
-    if not np.isfinite(scores).all():
-        raise ValueError(f"{(~np.isfinite(scores)).sum()} of {len(scores)} scores are not finite; remove them first.")
+    check_scores(scores)
     if not 0 < max_fpr <= 1:
         raise ValueError(f"`max_fpr` is {max_fpr}; it must lie in (0, 1].")
     accepted, weights = Acceptance(threshold).accepts(scores), np.ones((1, len(scores)))

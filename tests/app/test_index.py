@@ -16,6 +16,7 @@ from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness
 from pvg_hf.report.plots.scores import plot_scores
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_phase
 from pvg_hf.run.read import load_run
 from tests.support.index_rows import problem_ids, solution_rows
 
@@ -203,8 +204,8 @@ def test_a_score_that_is_not_a_number_is_not_accepted(rescored_run, tmp_path):
     table = pa.Table.from_pandas(rows, preserve_index=False)
     scores = pa.array(rows["score"].to_numpy(), from_pandas=False)  # NaN stays NaN, and is not null
     pq.write_table(table.set_column(table.column_names.index("score"), "score", scores), file)
-    found = SolutionIndex(folder).find(
-        Query(1, is_test=True, role=Role.SNEAKY, problem_id=rows.loc[mistake, "problem_id"])
-    )
-    shown = next(one for one in found if one.sample_index == rows.loc[mistake, "sample_index"])
+    seal_phase(folder.pool(1))
+    problem_id, sample_index = rows.loc[mistake, ["problem_id", "sample_index"]]
+    found = SolutionIndex(folder).find(Query(1, is_test=True, role=Role.SNEAKY, problem_id=problem_id))
+    shown = next(one for one in found if one.sample_index == sample_index)
     assert (shown.score, shown.accepted, shown.fooled_by) == (None, None, ())

@@ -68,6 +68,12 @@ def test_a_share_outside_its_range_is_refused(completeness):
         Acceptance.at([1.0, 2.0], completeness)
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_not_finite_is_refused(score):
+    with pytest.raises(ValueError, match=f"solution 1 is {score}"):
+        Acceptance.at([1.0, score, 2.0])
+
+
 def test_without_a_correct_solution_there_is_no_rule():
     with pytest.raises(ValueError, match="no threshold"):
         Acceptance.at([])

@@ -83,7 +83,7 @@ def test_quantiles_are_thresholds():
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_scores_that_are_not_finite_are_refused(rows, score):
     rows.loc[3, "score"] = score
-    with pytest.raises(ValueError, match=f"solution 3, 's3', is {score}"):
+    with pytest.raises(ValueError, match=rf"solution 3 \('s3'\) is {score}"):
         calibrate(rows, rows["correct"].to_numpy())
 
 

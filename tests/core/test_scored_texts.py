@@ -34,7 +34,7 @@ def test_texts_of_any_script_pass(as_given):
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf"), None], ids=str)
 def test_a_score_that_is_not_finite_is_named_with_its_solution(score):
-    with pytest.raises(ValueError, match=r"solution 1, '#### 2', is (nan|inf|-inf); 1 of 3 scores"):
+    with pytest.raises(ValueError, match=r"solution 1 \('#### 2'\) is (nan|inf|-inf); 1 of 3 scores"):
         check_scores([0.5, score, 1.0], ["#### 1", "#### 2", "#### 3"])
 
 

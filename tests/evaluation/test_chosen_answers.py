@@ -60,7 +60,7 @@ def test_a_problem_without_an_answer_has_no_vote():
 def test_a_score_that_is_not_finite_is_refused(score, place):
     rows = rows_of(("#### 1", 0.5, True), ("#### 2", 0.5, False))
     rows.loc[place, "score"] = score
-    with pytest.raises(ValueError, match=f"solution {place}, '#### {place + 1}', is {score}"):
+    with pytest.raises(ValueError, match=rf"solution {place} \('#### {place + 1}'\) is {score}"):
         choose_answers(rows, None)
 
 

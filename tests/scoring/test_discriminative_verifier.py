@@ -157,9 +157,9 @@ def test_weights_with_nan_give_an_error_that_names_the_solution(use_cache):
     scorer = VerifierScorer(model, tokenizer, verifier_input, use_cache=use_cache)
     scorer.model.score.weight.fill_(float("nan"))
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"solution 0, 'Ana has 3.* is nan; 5 of 5 scores are not finite"):
+        with pytest.raises(ValueError, match=r"solution 0 \('Ana has 3.*\) is nan; 5 of 5 scores are not finite"):
             scorer(PROBLEMS, SOLUTIONS)
-    with pytest.raises(ValueError, match=r"solution 0, 'Ana has 3.* is nan; 2 of 2 scores"):
+    with pytest.raises(ValueError, match=r"solution 0 \('Ana has 3.*\) is nan; 2 of 2 scores"):
         scorer.as_reward_func(problem_column="prompt")(PROBLEMS[:2], SOLUTIONS[1::-1])
 
 

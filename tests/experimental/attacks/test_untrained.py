@@ -122,7 +122,7 @@ def test_the_search_counts_accepted_valid_mistakes():
         "correct": [False, False, False, True, True, False, False, False],
         "outcome": [Outcome.PROOF_INVALID.value] * 5 + [Outcome.NO_ANSWER.value] * 2 + [Outcome.PROOF_INVALID.value],
     })  # fmt: skip
-    figures = search_figures(rows, 1.0, 4)
+    figures = search_figures(rows, Acceptance(1.0), 4)
     # Problem a has one hit among four; b has none: its accepted solutions are correct, or have no answer.
     assert [figures[f"search/{n}"].value for n in (1, 2, 4)] == pytest.approx([0.125, 0.25, 0.5])
 
