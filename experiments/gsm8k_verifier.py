@@ -169,10 +169,10 @@ def train_verifier(arguments, source: Path, learned, judged) -> list[float]:
 def measure(rows, seed: int) -> dict:
     """AUC over all solutions, accuracy on pairs of one problem, and balanced accuracy of single solutions."""
     from pvg_hf.evaluation.intervals import rate_difference
-    from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, roc_auc
+    from pvg_hf.evaluation.verifier_quality import judge_crossfitted, pair_accuracy, roc_auc
     from pvg_hf.experimental.judging.solution_legibility import balanced_accuracy
 
-    accepted, correct = accept_crossfitted(rows, seed=seed).fillna(True).astype(float), rows["correct"]
+    accepted, correct = judge_crossfitted(rows, seed=seed).fillna(True).astype(float), rows["correct"]
     sides = [(accepted[side], rows["problem_id"][side]) for side in (correct, ~correct)]
     youden_j = rate_difference(*sides[0], *sides[1])
     return {

@@ -157,8 +157,8 @@ def paper_figures(run: RunData) -> list[PaperFigure]:
         _dynamics(run, is_cgc=is_cgc),
         _over_rounds(
             "6a",
-            "Steps until a fresh SRC attacker finds an exploit; none counts as the cap",
-            {f"this run, {src}": _judged(run, "attacks", f"{src}/mean_steps")},
+            "Steps until a fresh SRC attacker finds an exploit, median",
+            {f"this run, {src}": _judged(run, "attacks", f"{src}/median_steps")},
             [EXPLOIT_STEPS],
             rises=True,
             unit="RL steps",
@@ -347,7 +347,9 @@ def _by_round(run: RunData, key: str) -> dict[int, Figure]:
 
 def _judged(run: RunData, name: str, key: str) -> dict[int, Figure]:
     found = [judgement for judgement in run.judgements if judgement.name == name]
-    return {judgement.round_index: judgement.figure(key) for judgement in found if judgement.figure(key).n}
+    return {
+        judgement.round_index: judgement.figure(key) for judgement in found if judgement.figure(key).value is not None
+    }
 
 
 def _best_of_n(run: RunData) -> tuple[int | None, dict[int, Figure]]:

@@ -65,7 +65,7 @@ JUDGED_HEADLINES = {
         r"judge_(auc|single|pair)/(helpful|game)|change/(implicit_share|step_validity|num_tokens)/helpful_correct"
         r"|change/judge_auc/(helpful|game)"
     ),
-    "attacks": r".+/(found|mean_steps|convincing_steps|accepted)",
+    "attacks": r".+/(found|accepted)",
     "untrained_attacks": (
         r"reference|other_problem|answer_alone/(correct|incorrect)|truncated/1|near_miss/.+|search/16"
     ),

@@ -13,12 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError, check_file, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.annotations import Annotation
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.verifiers_by_pools import own_verifier, threshold_at_completeness
+from pvg_hf.evaluation.verifiers_by_pools import own_verifier, pool_acceptance
 from pvg_hf.run.layout import POOL_SCORES, RunFolder, pool_file, pool_test_file
 
 
@@ -135,7 +136,8 @@ _OWN = {
 _INSERT_SOLUTIONS = """
 INSERT INTO solutions
 SELECT $file_index, file_row_number, $round_index, part = 'test', problem_id, role, sample_index, correct, outcome,
-    list_contains($failed, outcome), score, num_tokens, {num_flaws}, {flaw}, {share_passed}
+    list_contains($failed, outcome), CASE WHEN isfinite(score::DOUBLE) THEN score END, num_tokens, {num_flaws}, {flaw},
+    {share_passed}
 FROM read_parquet($path, file_row_number = true)
 """
 
@@ -146,7 +148,8 @@ SELECT problem_id, any_value(problem), any_value({difficulty})::VARCHAR FROM rea
 
 _INSERT_CROSSED = """
 INSERT INTO crossed
-SELECT verifier, round_index, problem_id, role, sample_index, score FROM read_parquet($path) WHERE score IS NOT NULL
+SELECT verifier, round_index, problem_id, role, sample_index, score FROM read_parquet($path)
+WHERE isfinite(score::DOUBLE)
 """
 
 # A round that is not evaluated yet has the scores of its own verifier only.
@@ -243,8 +246,8 @@ class SolutionIndex:
     It opens in a few seconds on 200,000 solutions, reads only Parquet files, and is safe to use from several threads.
     The run may be unfinished; the index does not see later rounds, for which a new one is opened.
 
-    A solution is accepted if the verifier of its round accepts it at the score at which it accepts 95 % of its
-    prover's helpful correct test solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]).
+    A solution is accepted if the verifier of its round accepts it by the rule made from its prover's helpful correct
+    test solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.pool_acceptance`]).
 
     Attributes:
         damage: Files that could not be read, and what to do about each. Their solutions are left out.
@@ -263,9 +266,9 @@ class SolutionIndex:
             if (place / POOL_SCORES).is_file():
                 self._insert(place / POOL_SCORES, [(_INSERT_CROSSED, {})])
         self._connection.execute(_INSERT_OWN)
-        self._thresholds = self._find_thresholds()
-        if self._thresholds:
-            rows = [(verifier, pool, value) for (verifier, pool), value in self._thresholds.items()]
+        self._rules = self._find_rules()
+        if self._rules:
+            rows = [(*place, rule.threshold) for place, rule in self._rules.items()]
             self._connection.executemany("INSERT INTO thresholds VALUES (?, ?, ?)", rows)
         self._connection.execute(_LIST)
         self._annotations: Mapping[str, Annotation] = {}
@@ -295,7 +298,7 @@ class SolutionIndex:
     @cached_property
     def verifiers(self) -> list[int]:
         """Rounds of the verifiers whose scores are known."""
-        return sorted({verifier for verifier, _ in self._thresholds})
+        return sorted({verifier for verifier, _ in self._rules})
 
     @property
     def columns(self) -> list[str]:
@@ -338,10 +341,18 @@ class SolutionIndex:
 
     def threshold(self, round_index: int, verifier: int | None = None) -> float | None:
         """
-        Lowest score that a verifier, by default the round's own, accepts among the round's solutions; `None` if
-        unknown.
+        Lowest score that a verifier, by default the round's own, accepts of the round's solutions; `None` if unknown.
         """
-        return self._thresholds.get((own_verifier(round_index) if verifier is None else verifier, round_index))
+        rule = self._acceptance(round_index, verifier)
+        return None if rule is None else rule.threshold
+
+    def accepts(self, round_index: int, score: float, verifier: int | None = None) -> bool | None:
+        """Whether a verifier, by default the round's own, accepts a score of the round's solutions."""
+        rule = self._acceptance(round_index, verifier)
+        return None if rule is None else rule.accepts(score)
+
+    def _acceptance(self, round_index: int, verifier: int | None) -> Acceptance | None:
+        return self._rules.get((own_verifier(round_index) if verifier is None else verifier, round_index))
 
     def count(self, query: Query) -> int:
         """Number of solutions that match a query."""
@@ -435,12 +446,12 @@ class SolutionIndex:
             reason = str(err).strip().splitlines()[0]
             self.damage.append(f"{path} cannot be read ({reason}). {replay_advice(path.parent)}")
 
-    def _find_thresholds(self) -> dict[tuple[int, int], float]:
-        """Threshold of each verifier (its round) on each pool (its round)."""
+    def _find_rules(self) -> dict[tuple[int, int], Acceptance]:
+        """Rule of each verifier (its round) on each pool (its round)."""
         complete = self._connection.execute(_READ_COMPLETE).df()
         groups = complete.groupby(["verifier", "round_index"])
-        found = {(int(verifier), int(pool)): threshold_at_completeness(rows) for (verifier, pool), rows in groups}
-        return {place: value for place, value in found.items() if value is not None}
+        found = {(int(verifier), int(pool)): pool_acceptance(rows) for (verifier, pool), rows in groups}
+        return {place: rule for place, rule in found.items() if rule is not None}
 
     def _listed(self, file_index: int, row_index: int, *values: Any) -> ListedSolution:
         round_index, is_test, problem_id, role, *others = values

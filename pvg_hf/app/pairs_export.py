@@ -42,14 +42,15 @@ def write_export(index: SolutionIndex, view: View, kind: str, folder: Path) -> t
         )
     # A folder of its own: two visitors may export at once.
     path = Path(mkdtemp(dir=folder)) / f"solutions-{kind.split()[0].lower()}.jsonl"
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) + "\n" for row in rows))
     return path, len(rows)
 
 
 def _as_they_are(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:
     for one, row in zip(listed, rows):
         judged = {"score": one.score, "accepted": one.accepted, "fooled_by": list(one.fooled_by)}
-        yield {"key": one.key, **row, **judged, "person_score": one.person_score, "note": one.note}
+        known = {name: None if value != value else value for name, value in row.items()}  # NaN is not equal to itself
+        yield {"key": one.key, **known, **judged, "person_score": one.person_score, "note": one.note}
 
 
 def _dpo(listed: Sequence[ListedSolution], rows: Sequence[Row]) -> Iterator[Row]:

@@ -130,11 +130,13 @@ def _with_spans(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> list
     return marked
 
 
-def with_steps(solution: ShownSolution, scores: Sequence[float], threshold: float | None) -> ShownSolution:
-    """Add the score of the text so far to each line that is not blank, and the line from which on it is accepted."""
+def with_steps(solution: ShownSolution, scores: Sequence[float], accepted: Sequence[bool | None]) -> ShownSolution:
+    """
+    Add the score of the text so far to each line that is not blank, and the line from which on it is accepted, if this
+    is known.
+    """
     left = iter(scores)
     lines = [replace(line, so_far=f"{next(left):+.2f}") if line.text.strip() else line for line in solution.lines]
-    accepted = [threshold is not None and score >= threshold for score in scores]
     num_believed = next((place for place, one in enumerate(reversed(accepted)) if not one), len(accepted))
     places = [place for place, line in enumerate(lines) if line.so_far]
     return replace(solution, lines=lines, believed_from=places[-num_believed] if num_believed else None)
@@ -176,11 +178,10 @@ def _judged(
     found = crossed.get((listed.round_index, listed.role, listed.sample_index), {})
     own = own_verifier(listed.round_index)
     scores = {own: listed.score, **found} if listed.score is not None else dict(found)
-    judged: dict[int, tuple[float, bool | None]] = {}
-    for verifier, score in sorted(scores.items()):
-        threshold = index.threshold(listed.round_index, verifier)
-        judged[verifier] = (score, None if threshold is None else score >= threshold)
-    return judged
+    return {
+        verifier: (score, index.accepts(listed.round_index, score, verifier))
+        for verifier, score in sorted(scores.items())
+    }
 
 
 def percentile(score: float | None, *scores: np.ndarray) -> float | None:

@@ -21,16 +21,15 @@ from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.showing import ShownPair, show_every_round, show_pair, with_steps
 from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.app.views import ShownView, ViewParts, build_view, frame_view, wire_view
+from pvg_hf.core.acceptance import COMPLETENESS
 from pvg_hf.core.commands import play_command
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.core.score_calibration import COMPLETENESS
 
 LEGEND = (
-    f"Accepted: the score is one at which the verifier of the round accepts {100 * COMPLETENESS:.0f} % of its "
-    "prover's helpful correct test solutions. Fools: the verifiers that accept a mistake, each at that share on the "
-    "same solutions."
+    f"Accepted: the score is at least the one that {100 * COMPLETENESS:.0f} % of the helpful correct test solutions "
+    "of the round's prover reach, by the round's verifier. Fools: the verifiers that accept a mistake by this rule."
 )
 TITLES = {"fooled": "fools verifier", "tests": "tests passed", "label": "your label"}
 MAX_NOTE_CHARACTERS = 2000
@@ -393,10 +392,7 @@ def _score_steps(index: SolutionIndex, desk: ScoreDesk, pair: ShownPair, verifie
     shown = {}
     for role, solution in pair.solutions.items():
         text = "\n".join(line.text for line in solution.lines)
-        threshold = index.threshold(solution.listed.round_index, verifier)
-        shown[role] = (
-            solution
-            if solution.special
-            else with_steps(solution, desk.step_scores(verifier, pair.problem, text), threshold)
-        )
+        scores = [] if solution.special else desk.step_scores(verifier, pair.problem, text)
+        accepted = [index.accepts(solution.listed.round_index, score, verifier) for score in scores]
+        shown[role] = solution if solution.special else with_steps(solution, scores, accepted)
     return replace(pair, solutions=shown)

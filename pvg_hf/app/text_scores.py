@@ -90,12 +90,12 @@ class ScoreDesk:
         num_cut = scorer.num_cut
         scores = scorer([problem] * len(ends), ["\n".join(lines[:end]) for end in ends])
         index = self._run.index()
-        compared, threshold = index.scores(round_index), index.threshold(round_index)
+        compared = index.scores(round_index)
         return ScoredText(
             score=scores[-1],
             percentiles={kind: percentile(scores[-1], others) for kind, others in compared.items()},
             num_compared={kind: len(others) for kind, others in compared.items()},
-            is_accepted=None if threshold is None else scores[-1] >= threshold,
+            is_accepted=index.accepts(round_index, scores[-1]),
             steps=[(lines[end - 1], score) for end, score in zip(ends, scores)],
             is_cut=scorer.num_cut > num_cut,
             damage=index.damage,

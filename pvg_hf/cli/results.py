@@ -31,7 +31,7 @@ def add_json(parser: ArgumentParser, what: str = "the figures") -> None:
 
 def as_asked(options: Namespace, text: str, values: Any) -> str:
     """Return the text, or with `--json` the values as JSON."""
-    return json.dumps(values, indent=2, ensure_ascii=False, default=_plain) if options.json else text
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False, default=_plain) if options.json else text
 
 
 def _plain(value: Any) -> Any:

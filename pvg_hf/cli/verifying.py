@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pvg_hf.cli.results import add_json, as_asked, check_output
 from pvg_hf.cli.solutions import add_column, read_solutions
 from pvg_hf.cli.sources import find_verifier, local_verifier
+from pvg_hf.core.acceptance import COMPLETENESS
 from pvg_hf.core.files import write_text
 from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.cli import run_command
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NUM_READ = 20  # solutions whose texts the verifier's tokenizer must cover
-COMPLETENESSES = (0.5, 0.8, 0.9, 0.95, 0.98)
+COMPLETENESSES = (0.5, 0.8, 0.9, COMPLETENESS, 0.98)
 FEW_PROBLEMS = 50
 
 
@@ -44,9 +45,8 @@ def score(words: Sequence[str]) -> int:
         check_output(options.output)
         rows, scorer, _ = _score(options, ("problem", "solution"))
         if scorer.calibration is not None:
-            threshold = scorer.threshold(options.completeness)
             rows["probability"] = rows["score"].map(scorer.calibration.probability_of)
-            rows["accepted"] = rows["score"] > threshold
+            rows["accepted"] = scorer.calibration.acceptance(options.completeness).accepts(rows["score"])
         return _write(rows.to_dict("records"), options)
 
     return run_command(work)
@@ -135,8 +135,8 @@ def _parser(name: str, command: Any) -> ScriptParser:
         parser.add_argument(
             "--completeness",
             type=float,
-            default=0.95,
-            help="accept this share of correct solutions, by the calibration (default: %(default)s)",
+            default=COMPLETENESS,
+            help="accept at least this share of correct solutions, by the calibration (default: %(default)s)",
         )
     return parser
 
@@ -170,7 +170,7 @@ def _score(options: Namespace, columns: Sequence[str]) -> "tuple[pd.DataFrame, V
 
 
 def _write(rows: list[dict[str, Any]], options: Namespace) -> str:
-    text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    text = "\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
     if options.output is None:
         return text
     write_text(options.output, text + "\n")

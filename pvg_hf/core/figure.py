@@ -13,13 +13,14 @@ class Figure:
     """A value with its 95 % interval and the number of observations."""
 
     value: float | None  # `None` if there was nothing to measure
-    low: float | None  # `None` without a value or with too little data for an interval
+    low: float | None  # `None` with too little data for an interval; a bound alone if the value lies beyond it
     high: float | None
     n: int  # observations that the value is a mean of: solutions, pairs or problems
 
     def __post_init__(self):
-        if (self.low is None) != (self.high is None) or (self.value is None and self.low is not None):
-            raise ValueError(f"has one bound of an interval, or bounds without a value: {vars(self)}")
+        bounds = (self.low is not None, self.high is not None)
+        if bounds not in ((False, False), (True, True) if self.value is not None else (True, False)):
+            raise ValueError(f"has one bound of an interval, or an interval without a value: {vars(self)}")
 
     @property
     def known(self) -> float:
@@ -43,7 +44,7 @@ class Figure:
     def __format__(self, spec: str) -> str:
         """Format value, interval and n; `spec` is the format of the numbers, `.2f` by default."""
         if self.value is None:
-            return f"none n={self.n}"
+            return f"{'none' if self.low is None else f'> {self.low:g}'} n={self.n}"
         spec = spec or ".2f"
         interval = "" if self.low is None else f" [{self.low:{spec}}, {self.high:{spec}}]"
         return f"{self.value:{spec}}{interval} n={self.n}"

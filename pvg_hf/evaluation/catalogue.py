@@ -112,19 +112,19 @@ CATALOGUE = (
         meaning="mean accuracy of the role's training solutions over the last fifth of its steps less that over the "
         "middle fifth; n counts the steps of a fifth"),
     FigureKind("completeness", "completeness, own threshold", of="decisions", higher_is_better=True,
-        meaning="share of helpful correct solutions above the verifier's own threshold, which has the highest Youden "
-        "J on"
-        " held-out solutions"),
+        meaning="share of helpful correct solutions accepted at the verifier's own threshold, which 95 % of the "
+        "correct held-out solutions reach"),
     FigureKind("soundness", "soundness, own threshold", of="decisions",
-        meaning="share of sneaky mistakes not above the verifier's own threshold. A verifier that rejects more of "
+        meaning="share of sneaky mistakes rejected at the verifier's own threshold. A verifier that rejects more of "
         "everything has a higher soundness: read it with the completeness, and compare verifiers at 95 % "
         "completeness"),
     FigureKind("exploit_rate", "exploit rate, own threshold", of="decisions",
         meaning="1 less the soundness, at the verifier's own threshold"),
     FigureKind("score_gap", "score gap", of="decisions", higher_is_better=True, digits=2,
         meaning="mean score of helpful correct minus that of sneaky incorrect solutions; n counts problems"),
-    FigureKind("threshold", "threshold", of="decisions",
-        meaning="score above which the verifier accepts; n counts held-out solutions"),
+    FigureKind("threshold", "own threshold", of="decisions",
+        meaning="lowest score that the verifier accepts: 95 % of the correct held-out solutions reach it; n counts "
+        "held-out solutions"),
     FigureKind("test_pair_accuracy/base", "pair accuracy, base prover", of="decisions", higher_is_better=True,
         meaning="share of such pairs of the base prover's test solutions that are ordered rightly"),
     FigureKind("test_pair_accuracy", "pair accuracy, this prover", of="decisions", higher_is_better=True,
@@ -147,7 +147,7 @@ CATALOGUE = (
         meaning="share of correct solutions accepted at the threshold where this share of the incorrect ones is"),
     FigureKind("test_g_mean", "g-mean", of="decisions", higher_is_better=True,
         meaning="geometric mean of the TPR and of the share of incorrect solutions rejected, at the verifier's "
-        "threshold"),
+        "own threshold"),
     FigureKind("test_monitor_partial_auc", "monitor: partial AUC", of="decisions", higher_is_better=True,
         meaning="the verifier as a monitor that flags the least convincing solutions: mean recall (share of sneaky "
         "mistakes flagged) over false positive rates (share of helpful correct solutions flagged) up to .1; "
@@ -183,17 +183,14 @@ CATALOGUE = (
     FigureKind("verifier_auc[/{environment}]", "AUC, held-out", of="heldout", higher_is_better=True,
         meaning="share of such pairs over any two held-out problems (area under the ROC curve); chance .5"),
     FigureKind("verifier_accuracy[/{environment}]", "accuracy, held-out", of="heldout", higher_is_better=True,
-        meaning="share of held-out solutions judged rightly, each half of the problems at the best threshold of the "
-        "other"),
+        meaning="share of held-out solutions judged rightly: as correct above the score with the highest Youden J, "
+        "which each half of the problems takes from the other"),
     FigureKind("verifier_tpr[/{environment}]", "true positive rate, held-out", of="heldout", higher_is_better=True,
-        meaning="share of correct held-out solutions accepted, each half of the problems at the best threshold of the "
-        "other"),
+        meaning="share of correct held-out solutions judged correct, in the same way"),
     FigureKind("verifier_fpr[/{environment}]", "false positive rate, held-out", of="heldout", higher_is_better=False,
-        meaning="share of incorrect held-out solutions accepted at the same thresholds"),
+        meaning="share of incorrect held-out solutions judged correct, in the same way"),
     FigureKind("verifier_youden_j[/{environment}]", "Youden J, held-out", of="heldout", higher_is_better=True,
-        meaning="true less false positive rate on held-out solutions, each half of the problems at the best threshold "
-        "of "
-        "the other; n counts problems"),
+        meaning="true less false positive rate on held-out solutions; n counts problems"),
     FigureKind("verifier_calibration_error[/{environment}]", "calibration error", of="heldout", higher_is_better=False,
         meaning="mean distance of sigmoid(score) from the share correct, in ten bins. Sampling error adds to it in "
         "every "

@@ -6,6 +6,8 @@ from typing import Any
 import pandas as pd
 
 from pvg_hf.core.score_calibration import ScoreCalibration
+from pvg_hf.core.scored_texts import check_scores
+from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
 from pvg_hf.evaluation.selective import Calibration, choose_answer
 from pvg_hf.tasks.answers import answers_equal, extract_answer
@@ -21,13 +23,17 @@ def choose_answers(
     """
     Choose a solution to each problem by each rule that can be applied.
 
+    Ties are broken by a hash of the texts, so that a choice does not depend on the order of the rows.
+
     Args:
         rows: `problem_id`, `problem`, `solution`, `score` and, if known, `correct`.
         calibration: Gives probabilities, and the weights of the weighted vote; without it both are left out.
     Returns: for each problem the `problem`, and for each rule (`verifier`, `vote`, `both`) the index of the chosen
-    solution, its
-        text, its answer, and whether it is correct if this is known; `probability` of the verifier's choice.
+        solution, its text, its answer and, if this is known, whether it is `correct` and P(correct) over all that are
+        tied with it (`share_right`); `probability` of the verifier's choice.
+    Raises `ValueError` for a score that is not finite.
     """
+    check_scores(rows["score"], rows["solution"])
     rules = [BY_VERIFIER]
     if with_votes:
         rules += [BY_VOTE] if calibration is None else [BY_VOTE, BY_BOTH]
@@ -37,7 +43,9 @@ def choose_answers(
         weigh = Calibration(line["slope"], line["intercept"], calibration.num_problems)
     chosen = []
     for problem_id, group in rows.groupby("problem_id", sort=False):
-        solutions, scores = group["solution"].tolist(), group["score"].tolist()
+        order = sorted(range(len(group)), key=lambda place: derive_seed("tie", group["solution"].iloc[place]))
+        shuffled = group.iloc[order]
+        solutions, scores = shuffled["solution"].tolist(), shuffled["score"].tolist()
         answers: list[str | None] = (
             [extract_answer(text) for text in solutions] if with_votes else [""] * len(solutions)
         )
@@ -52,12 +60,13 @@ def choose_answers(
             if choice is None:
                 found[NAMES[rule]] = None
                 continue
-            picked = {"index": choice.index, "score": scores[choice.index], "solution": solutions[choice.index]}
+            picked = {"index": order[choice.index], "score": scores[choice.index], "solution": solutions[choice.index]}
             if with_votes:
                 answer = answers[choice.index]
                 picked |= {"answer": answer, "votes": sum(answers_equal(answer, other) for other in answers)}
             if "correct" in group:
-                picked["correct"] = bool(group["correct"].iloc[choice.index])
+                correct = shuffled["correct"].astype(bool).tolist()
+                picked |= {"correct": correct[choice.index], "share_right": choice.share_right(correct)}
             found[NAMES[rule]] = picked
         if calibration is not None:
             found["probability"] = calibration.probability_of(max(scores))
@@ -70,9 +79,9 @@ def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str,
     Count how often the rules choose differently and, if it is known, how often each is right.
 
     Returns: `num_solutions`, `num_problems`; `differ`, the number of problems by pair of rules; and, with a column
-        `correct`, by rule `right` and `gain` over a random solution, as figures with their 95 % intervals. A random
-        solution to a problem is right with the share of correct ones; `any solution` is the share of problems with a
-        correct one, which no rule can exceed.
+        `correct`, by rule `right` and `gain` over a random solution, as figures with their 95 % intervals. Of tied
+        choices, the share that is correct counts. A random solution to a problem is right with the share of correct
+        ones; `any solution` is the share of problems with a correct one, which no rule can exceed.
     """
     names = [name for name in NAMES.values() if any(name in found for found in chosen)]
     differ = {
@@ -85,10 +94,10 @@ def compare_rules(rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> dict[str,
     ids = [found["problem_id"] for found in chosen]
     of_problem = rows.groupby("problem_id", sort=False)["correct"]
     random, reachable = (values.loc[ids].to_numpy(float) for values in (of_problem.mean(), of_problem.any()))
-    right = {name: [float(found[name] is not None and found[name]["correct"]) for found in chosen] for name in names}
+    right = {name: [found[name]["share_right"] if found[name] else 0.0 for found in chosen] for name in names}
     figures["right"] = {
         RANDOM: share_by_problem(random, ids),
-        **{name: rate_by_problem(values, ids) for name, values in right.items()},
+        **{name: share_by_problem(values, ids) for name, values in right.items()},
         ANY: rate_by_problem(reachable, ids),
     }
     figures["gain"] = {name: rate_difference(values, ids, random, ids) for name, values in right.items()}

@@ -8,6 +8,7 @@ from operator import itemgetter
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.evaluation.intervals import difference_of_ends, rate_difference
@@ -80,7 +81,7 @@ def _accepted(data: RoundData) -> Trials:
 def _judged_rightly(data: RoundData, side: int) -> Trials:
     """Whether each helpful correct solution (side 0) is accepted, or each sneaky incorrect one (side 1) rejected."""
     rows = game_sides(*(_role_rows(data, role) for role in GAME_ROLES))[side]
-    return _trials(rows, (rows["score"] > data.figure("threshold").value) == (side == 0))
+    return _trials(rows, Acceptance(data.figure("threshold").known).accepts(rows["score"]) == (side == 0))
 
 
 _TRIALS: dict[str, Callable[[RoundData], Trials]] = {

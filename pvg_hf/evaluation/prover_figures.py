@@ -93,7 +93,7 @@ class WrongSolutions(NamedTuple):
     Numbers of wrong solutions to one problem in one step of a training, and of those that one checker accepted.
 
     `step` counts the steps that the prover had been trained before. The checker is `labels` (the observed labels that
-    the reward uses) or `verifier` (scores above the threshold).
+    the reward uses) or `verifier` (scores that it accepts).
     """
 
     step: int

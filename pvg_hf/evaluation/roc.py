@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.scored_texts import check_scores
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, divide
 
@@ -111,12 +113,11 @@ def balanced_best_of(curves: Curves, n: int) -> np.ndarray:
     return total
 
 
-def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+def roc_figures(rows: pd.DataFrame, acceptance: Acceptance, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
     Compute `auc`, `partial_auc`, `tpr_at_X` for each of `FPRS`, and `g_mean`; `n` counts solutions.
 
-    `rows` are solutions with `problem_id`, `score` (finite) and `correct`. A score strictly above `threshold` is
-    accepted.
+    `rows` are solutions with `problem_id`, `score` (finite) and `correct`.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     read: dict[str, Callable[[Curves], np.ndarray]] = {
@@ -125,7 +126,7 @@ def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resample
         **{f"tpr_at_{fpr}": partial(tpr_at_fpr, fpr=fpr) for fpr in FPRS},
     }
     statistics = {name: roc_statistic(scores, correct, of_curves) for name, of_curves in read.items()}
-    statistics["g_mean"] = geometric_mean(scores > threshold, correct)
+    statistics["g_mean"] = geometric_mean(acceptance.accepts(scores), correct)
     return _bootstrap_all(statistics, rows, seed=derive_seed(seed, "roc"), num_resamples=num_resamples)
 
 
@@ -188,7 +189,7 @@ def summarize_scores(
     """
     Summarise a verifier's scores `(n,)`, unbounded, of helpful correct and sneaky incorrect solutions.
 
-    A solution is accepted if its score is strictly above `threshold`. The result holds `completeness` (share of the
+    A solution is accepted if its score is at least `threshold`. The result holds `completeness` (share of the
     correct solutions accepted), `soundness` (share of the incorrect ones rejected), `youden_j` (their sum less 1, in
     [-1, 1]), `g_mean` (their geometric mean), `auc`, and `partial_auc` (mean true positive rate over false positive
     rates up to `max_fpr`; chance is `max_fpr / 2`). `None` if it needs a class that is missing.
@@ -199,11 +200,10 @@ def summarize_scores(
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     if scores.shape != correct.shape or scores.ndim != 1:
         raise ValueError(f"`scores` has the shape {scores.shape} and `correct` {correct.shape}; both must be (n,).")
-    if not np.isfinite(scores).all():
-        raise ValueError(f"{(~np.isfinite(scores)).sum()} of {len(scores)} scores are not finite; remove them first.")
+    check_scores(scores)
     if not 0 < max_fpr <= 1:
         raise ValueError(f"`max_fpr` is {max_fpr}; it must lie in (0, 1].")
-    accepted, weights = scores > threshold, np.ones((1, len(scores)))
+    accepted, weights = Acceptance(threshold).accepts(scores), np.ones((1, len(scores)))
     completeness = float(accepted[correct].mean()) if correct.any() else None
     soundness = float((~accepted[~correct]).mean()) if (~correct).any() else None
     found: dict[str, float | None] = {"completeness": completeness, "soundness": soundness}

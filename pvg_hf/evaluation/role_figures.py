@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_seed
@@ -67,14 +68,15 @@ def game_sides(helpful: pd.DataFrame, sneaky: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def game_figures(
-    helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
+    helpful: pd.DataFrame, sneaky: pd.DataFrame, acceptance: Acceptance, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """Compute the verifier's decisions on both roles; a scored solution strictly above `threshold` is accepted."""
+    """Compute the verifier's decisions on the scored solutions of both roles."""
     right, wrong = game_sides(helpful, sneaky)
+    is_fooled = acceptance.accepts(wrong["score"])
     return {
-        "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),
-        "soundness": rate_by_problem(wrong["score"] <= threshold, wrong["problem_id"]),
-        "exploit_rate": rate_by_problem(wrong["score"] > threshold, wrong["problem_id"]),
+        "completeness": rate_by_problem(acceptance.accepts(right["score"]), right["problem_id"]),
+        "soundness": rate_by_problem(~is_fooled, wrong["problem_id"]),
+        "exploit_rate": rate_by_problem(is_fooled, wrong["problem_id"]),
         "score_gap": difference(
             *with_problems(right, "score"),
             *with_problems(wrong, "score"),

@@ -1,5 +1,6 @@
 """Answers a problem from several helpful solutions: chooses the answer most likely to be correct, or none."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,12 +47,20 @@ class Calibration:
 @dataclass(frozen=True)
 class Choice:
     """
-    Index of a chosen solution, its confidence (see [`choose_answer`]), and the number of solutions with its answer.
+    A chosen solution.
+
+    `index` is its place, `confidence` is explained in [`choose_answer`], and `votes` is the number of solutions with
+    its answer. `tied` are the solutions that could have been chosen as well, itself included, by answer.
     """
 
     index: int
     confidence: float
     votes: int
+    tied: tuple[tuple[int, ...], ...]
+
+    def share_right(self, correct: Sequence[bool]) -> float:
+        """Return P(the choice is correct) if ties are broken at random: first of answers, then of their solutions."""
+        return float(np.mean([np.mean([correct[index] for index in group]) for group in self.tied]))
 
 
 def choose_answer(
@@ -69,30 +78,37 @@ def choose_answer(
     `answers` are final answers, `None` for a solution that cannot be chosen. The rules are `best`: the highest score,
     which is the confidence; `vote`: the most frequent answer, whose share of the solutions is the confidence; and
     `weighted-vote`: the answer with the largest sum of weights, which `weigh` maps a single solution's score to; the
-    confidence is their mean over all solutions. Ties go to the answer that was given first (`vote`), to the answer
-    with the highest score (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the
-    highest-scoring solution with the answer is chosen.
+    confidence is their mean over all solutions, and of equal sums that with the highest score wins. With either vote,
+    the highest-scoring solution with the answer is chosen. Of what is still tied, the first is chosen; `tied` has all.
     """
     groups = _group_answers(answers, same)
     if not groups:
         return None
-
-    def top(group: list[int]) -> int:
-        return max(group, key=lambda index: (scores[index], -index))
-
+    tops = [max(scores[index] for index in group) for group in groups]
+    keys: list[tuple[float, float]]
     if rule == "best":
-        index = top([index for group in groups for index in group])
-        return Choice(index, scores[index], len(next(group for group in groups if index in group)))
-    if rule == "vote":
-        group = max(groups, key=len)
-        return Choice(top(group), len(group) / len(answers), len(group))
-    if rule != "weighted-vote" or weigh is None:
+        keys = [(top, 0.0) for top in tops]
+    elif rule == "vote":
+        keys = [(float(len(group)), 0.0) for group in groups]
+    elif rule == "weighted-vote" and weigh is not None:
+        # `fsum` does not depend on the order, whose rounding errors would decide ties.
+        sums = [math.fsum(weigh.probability(scores[index]) for index in group) for group in groups]
+        keys = list(zip(sums, tops, strict=True))
+    else:
         raise ValueError(
             f"Unknown rule `{rule}`, or `weighted-vote` without weights; known are {', '.join(ANSWER_RULES)}."
         )
-    weights = [sum(weigh.probability(scores[index]) for index in group) for group in groups]
-    group, weight = max(zip(groups, weights, strict=True), key=lambda pair: (pair[1], scores[top(pair[0])]))
-    return Choice(top(group), weight / len(answers), len(group))
+    highest = max(keys)
+    tied = [
+        tuple(index for index in group if scores[index] == top)
+        for group, top, key in zip(groups, tops, keys, strict=True)
+        if key == highest
+    ]
+    if rule == "best":  # whatever the answer
+        tied = [tuple(sorted(index for group in tied for index in group))]
+    index = tied[0][0]
+    confidence = highest[0] if rule == "best" else highest[0] / len(answers)
+    return Choice(index, confidence, next(len(group) for group in groups if index in group), tuple(tied))
 
 
 def _group_answers(answers: Sequence[str | None], same: SameAnswer) -> list[list[int]]:
@@ -109,20 +125,13 @@ def _group_answers(answers: Sequence[str | None], same: SameAnswer) -> list[list
     return groups
 
 
-def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: SameAnswer = answers_equal) -> float:
-    """Return P(a vote is right) if ties are broken at random: the share correct of the most frequent answers."""
-    groups = _group_answers(answers, same)
-    most = [group for group in groups if len(group) == max(map(len, groups))]
-    return sum(correct[group[0]] for group in most) / len(most) if most else 0.0
-
-
 def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAnswer = answers_equal) -> pd.DataFrame:
     """
     Apply each rule to each problem's solutions by one prover, of which failed ones are not chosen.
 
     Without weights, `weighted-vote` is omitted. The table has per problem `problem_id`; whether the first solution is
-    correct (`first`), and whether the choice of each rule is (under the rule's name); `vote_share` (see there); and
-    the choice's confidence (`confidence/RULE`), NaN if every solution failed.
+    correct (`first`); P(the choice of each rule is correct) under the rule's name, see [`Choice.share_right`]; and the
+    choice's confidence (`confidence/RULE`), NaN if every solution failed.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
     rows = rows.assign(answer=rows["answer"].where(~has_failed(rows) & rows["score"].notna(), None))
@@ -132,35 +141,36 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
         answers = [None if pd.isna(answer) else answer for answer in group["answer"]]
         scores, correct = group["score"].tolist(), group["correct"].astype(bool).tolist()
         found: dict[str, Any] = {"problem_id": problem_id, "first": correct[0]}
-        found["vote_share"] = vote_share(answers, correct, same)
         for rule in rules:
             choice = choose_answer(answers, scores, rule, weigh=weigh, same=same)
-            found[rule] = choice is not None and correct[choice.index]
+            found[rule] = 0.0 if choice is None else choice.share_right(correct)
             found[f"confidence/{rule}"] = np.nan if choice is None else choice.confidence
         table.append(found)
     return pd.DataFrame(table)
 
 
 def fit_calibration(
-    confidence: Sequence[float], correct: Sequence[bool], num_samples: int | None = None
+    confidence: Sequence[float], correct: Sequence[float], num_samples: int | None = None
 ) -> Calibration:
     """
     Fit a calibration by Platt scaling (Platt 1999), a logistic regression on the confidence; NaN is ignored.
 
-    The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead of 1 and 0, so that the fit is finite even if
-    correct and incorrect choices do not overlap. `num_samples`, the solutions per problem, is stored.
+    `correct` is 1 or 0, or a share if ties are open. The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead
+    of 1 and 0, so that the fit is finite even if correct and incorrect choices do not overlap. `num_samples`, the
+    solutions per problem, is stored.
 
     Raises:
         ValueError: if there is no choice.
     """
-    levels, is_correct = np.asarray(confidence, float), np.asarray(correct, bool)
+    levels, is_correct = np.asarray(confidence, float), np.asarray(correct, float)
     is_there = ~np.isnan(levels)
     # Problems without a choice say nothing about the confidence.
     levels, is_correct = levels[is_there], is_correct[is_there]
     if not len(levels):
         raise ValueError("There is no solution with an answer and a score to calibrate by.")
     num_correct = is_correct.sum()
-    targets = np.where(is_correct, (num_correct + 1) / (num_correct + 2), 1 / (len(is_correct) - num_correct + 2))
+    high, low = (num_correct + 1) / (num_correct + 2), 1 / (len(is_correct) - num_correct + 2)
+    targets = low + is_correct * (high - low)
     # A row with target p is represented by a row of each class, with weights p and 1 - p.
     # Standardised, so that the solver converges for scores of any scale.
     centre, scale = levels.mean(), levels.std() or 1.0
@@ -244,15 +254,14 @@ def answer_figures(rows: pd.DataFrame, *, seed: int, same: SameAnswer = answers_
     """
     choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
-    names = {"first": "first", "best": "best", "weighted": "weighted-vote"}
-    figures = {f"answers/{name}": rate_by_problem(choices[column], ids) for name, column in names.items()}
-    figures["answers/majority"] = share_by_problem(choices["vote_share"], ids)
+    names = {"first": "first", "majority": "vote", "best": "best", "weighted": "weighted-vote"}
+    figures = {f"answers/{name}": share_by_problem(choices[column], ids) for name, column in names.items()}
     figures["answers/gain"] = rate_difference(best, ids, choices["first"], ids)
     for threshold in THRESHOLDS:
         is_answered = choices["probability"] >= threshold
         figures[f"answers/coverage_{threshold}"] = rate_by_problem(is_answered, ids)
         answered = choices[is_answered]
-        figures[f"answers/accuracy_{threshold}"] = rate_by_problem(answered["best"], answered["problem_id"])
+        figures[f"answers/accuracy_{threshold}"] = share_by_problem(answered["best"], answered["problem_id"])
     return figures
 
 
@@ -283,8 +292,8 @@ def _crossfit(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
             ]
         found.append(choices.assign(probability=probabilities))
     if not found:
-        flags = ["first", *ANSWER_RULES]
-        types = {"problem_id": object, **dict.fromkeys(flags, bool), "vote_share": float, "probability": float}
+        numbers = ["first", *ANSWER_RULES, "probability"]
+        types = {"problem_id": object, **dict.fromkeys(numbers, float)}
         return pd.DataFrame(columns=list(types)).astype(types)
     order = rows["problem_id"].drop_duplicates()
     return pd.concat(found).set_index("problem_id").loc[order].reset_index()

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.pairs.build import REFERENCE
-from pvg_hf.evaluation.acceptance import acceptance_figures, author_separability
+from pvg_hf.evaluation.accepted_by_kind import acceptance_figures, author_separability
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
 from pvg_hf.evaluation.intervals import difference, rate_by_problem, rate_difference, with_problems
 from pvg_hf.evaluation.roc import monitor_figures, roc_figures
@@ -26,7 +27,7 @@ from pvg_hf.evaluation.role_figures import (
 )
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.solution_kinds import find_kinds
-from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
+from pvg_hf.evaluation.verifier_quality import judge_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.tasks.answers import answers_equal
 
 TEST_COLUMNS = (
@@ -48,7 +49,7 @@ HELDOUT_COLUMNS = ("problem_id", "solution", "environment", "correct", "outcome"
 def evaluate_round(
     test_rows: pd.DataFrame,
     heldout_rows: pd.DataFrame,
-    threshold: float,
+    acceptance: Acceptance,
     *,
     best_helpful_rows: pd.DataFrame | None = None,
     best_of_n: Sequence[int],
@@ -63,10 +64,9 @@ def evaluate_round(
     `test_rows` are test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's
     in both roles (`round_index` -1). `heldout_rows` are solutions to the verifier's held-out problems, with their
     `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs). This
-    round's verifier has scored both, and accepts what is strictly above `threshold` (see
-    [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]). `best_helpful_rows` are test solutions of this round's
-    best helpful checkpoint, if the helpful role was trained; `best_of_n` has even sizes. Bootstraps are over problems,
-    and each figure's seed derives from its name. A figure without data is empty.
+    round's verifier has scored both, and decides by `acceptance`. `best_helpful_rows` are test solutions of this
+    round's best helpful checkpoint, if the helpful role was trained; `best_of_n` has even sizes. Bootstraps are over
+    problems, and each figure's seed derives from its name. A figure without data is empty.
 
     Raises:
         ValueError: if a column is missing, or the test rows contain two rounds in addition to the base prover's.
@@ -80,7 +80,7 @@ def evaluate_round(
         **_prover_figures(current, **draws),
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
         **_changes(current, best_helpful_rows, base, **draws),
-        **game_figures(helpful, sneaky, threshold, **draws),
+        **game_figures(helpful, sneaky, acceptance, **draws),
         **_best_of_n_figures(scored_rows(helpful), best_of_n, **draws),
         **answer_figures(
             helpful if best_helpful_rows is None else best_helpful_rows,
@@ -88,13 +88,13 @@ def evaluate_round(
             same=same_answer,
         ),
         **_verifier_figures(scored_rows(heldout_rows), **draws),
-        **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), threshold, **draws).items()},
+        **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), acceptance, **draws).items()},
         **{f"test_{name}": figure for name, figure in monitor_figures(*game_sides(helpful, sneaky), **draws).items()},
         **acceptance_figures(scored_rows(current)),
         **_author_figures(scored_rows(heldout_rows), seed=seed),
         "test_pair_accuracy": pair_accuracy(scored_rows(current)),
         "test_pair_accuracy/base": pair_accuracy(scored_rows(base)),
-        "threshold": Figure(float(threshold), None, None, len(scored_rows(heldout_rows))),
+        "threshold": Figure(acceptance.threshold, None, None, len(scored_rows(heldout_rows))),
     }
     return {f"round/{name}": figure for name, figure in figures.items()}
 
@@ -192,7 +192,7 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
     An environment's incorrect solutions are compared with every correct solution to the same problems, whoever wrote
     it, as in training pairs. Even a prover that is never correct can be judged this way.
     """
-    rows = rows.assign(is_accepted=accept_crossfitted(rows, seed=derive_seed(seed, "halves")))
+    rows = rows.assign(judged_correct=judge_crossfitted(rows, seed=derive_seed(seed, "halves")))
     parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}
     for name, part in rows.groupby("environment"):
         parts[f"/{name}"] = (part, _correct_in_same_problems(part, rows))

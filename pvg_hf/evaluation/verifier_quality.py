@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import EMPTY, Figure, wilson
 from pvg_hf.core.score_calibration import ScoreCalibration, quantiles_of
+from pvg_hf.core.scored_texts import check_scores
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
     bootstrap_statistic,
@@ -31,13 +33,12 @@ NUM_CALIBRATION_BINS = 10
 UNREADABLE = "none"  # in keys, stands for a score that cannot be read
 
 
-def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
+def best_separation(scores: ArrayLike, correct: ArrayLike) -> float:
     """
-    Return the acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
+    Return the score that separates correct from incorrect solutions best, with the highest Youden J = TPR - FPR.
 
-    Scores and correctness (free of label noise) have the shape `(n,)`. A solution is accepted if its score is strictly
-    above the threshold, which is the midpoint between two adjacent scores; the lowest of several that are equally
-    good.
+    Scores and correctness (free of label noise) have the shape `(n,)`. It is the midpoint between two adjacent scores;
+    the lowest of several that are equally good.
 
     Raises:
         ValueError: if all solutions are correct, all are incorrect, or all scores are equal.
@@ -46,10 +47,10 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     values, codes = np.unique(scores, return_inverse=True)
     if correct.all() or not correct.any() or len(values) < 2:
         raise ValueError(
-            f"A threshold needs correct and incorrect solutions with different scores; got {correct.sum()} correct, "
+            f"A calibration needs correct and incorrect solutions with different scores; got {correct.sum()} correct, "
             f"{(~correct).sum()} incorrect and {len(values)} distinct score(s)."
         )
-    # The threshold above values[i] rejects every score up to values[i].
+    # Just above values[i], every score up to values[i] is rejected.
     rejected_correct = np.cumsum(np.bincount(codes, correct)) / correct.sum()
     rejected_incorrect = np.cumsum(np.bincount(codes, ~correct)) / (~correct).sum()
     best = int(np.argmax((rejected_incorrect - rejected_correct)[:-1].round(12)))
@@ -58,22 +59,21 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     return float(middle if middle < upper else lower)  # there is no number between adjacent floats
 
 
-def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
+def judge_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     """
-    Whether each solution is accepted at a threshold that was chosen without its problem.
+    Whether each solution is judged correct, at a score that was chosen without its problem.
 
-    The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into
-    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one. `rows` have
-    `problem_id`, `score` (finite) and `correct`; the result holds nullable booleans, null if the other half allows no
-    threshold.
+    The best separation of some solutions overestimates the verifier on them. The problems are therefore divided into
+    two halves, and each half is judged by what [`best_separation`] finds on the other one. `rows` have `problem_id`,
+    `score` (finite) and `correct`; the result holds nullable booleans, null if the other half has no separation.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
-    accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
+    judged = pd.Series(pd.NA, index=rows.index, dtype="boolean")
     for half in (is_first, ~is_first):
         others = rows[~half]
         if others["correct"].nunique() == 2 and others["score"].nunique() > 1:
-            accepted = accepted.mask(half, rows["score"] > choose_threshold(others["score"], others["correct"]))
-    return accepted
+            judged = judged.mask(half, rows["score"] > best_separation(others["score"], others["correct"]))
+    return judged
 
 
 def pair_wins(correct_scores: np.ndarray, incorrect_scores: np.ndarray) -> np.ndarray:
@@ -126,22 +126,22 @@ def quality_figures(
     """
     Compute the figures of the catalogue that begin with `verifier_`, without this prefix.
 
-    `rows` have `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures that
+    `rows` have `problem_id`, `score` (finite), `correct` and `judged_correct` (see [`judge_crossfitted`]; figures that
     use it ignore rows where it is null). `compared` are correct solutions, with the same columns, to compare with the
     incorrect ones of `rows` in `pair_accuracy`, `auc` and `youden_j`; those of `rows` by default.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]
-    known = rows[rows["is_accepted"].notna()]
+    known = rows[rows["judged_correct"].notna()]
     compared = right if compared is None else compared
     both = pd.concat([compared, wrong], ignore_index=True)
     return {
         "pair_accuracy": pair_accuracy(both),
         "auc": roc_auc(both) if len(both) else EMPTY,
-        "accuracy": rate_by_problem(known["is_accepted"] == known["correct"].astype(bool), known["problem_id"]),
-        "tpr": rate_by_problem(*_acceptances(right)),
-        "fpr": rate_by_problem(*_acceptances(wrong)),
-        "youden_j": rate_difference(*_acceptances(compared), *_acceptances(wrong)),
+        "accuracy": rate_by_problem(known["judged_correct"] == known["correct"].astype(bool), known["problem_id"]),
+        "tpr": rate_by_problem(*_judgements(right)),
+        "fpr": rate_by_problem(*_judgements(wrong)),
+        "youden_j": rate_difference(*_judgements(compared), *_judgements(wrong)),
         "calibration_error": bootstrap_statistic(
             calibration_error(rows["score"].to_numpy(float), correct.to_numpy()),
             rows["problem_id"].to_numpy(),
@@ -167,10 +167,10 @@ def calibration_error(scores: np.ndarray, correct: np.ndarray) -> Callable[[np.n
     return statistic
 
 
-def _acceptances(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each row is accepted, and its problem, for rows where this is known."""
-    known = rows[rows["is_accepted"].notna()]
-    return known["is_accepted"].to_numpy(float), known["problem_id"].to_numpy()
+def _judgements(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return whether each row is judged correct, and its problem, for rows where this is known."""
+    known = rows[rows["judged_correct"].notna()]
+    return known["judged_correct"].to_numpy(float), known["problem_id"].to_numpy()
 
 
 def _count_pairs(group: pd.DataFrame) -> tuple[float, int]:
@@ -230,28 +230,26 @@ def _rate(rows: pd.DataFrame, hits: pd.Series) -> Figure:
     return rate_by_problem(hits.to_numpy(), rows["problem_id"].to_numpy())
 
 
-def calibrate(
-    rows: pd.DataFrame, labels: np.ndarray, *, threshold: float | None = None, pair_accuracy: Figure | None = None
-) -> ScoreCalibration:
+def calibrate(rows: pd.DataFrame, labels: np.ndarray, *, pair_accuracy: Figure | None = None) -> ScoreCalibration:
     """
     Fit thresholds and probabilities to scored solutions.
 
     Args:
-        rows: Solutions with `problem_id` and `score`.
+        rows: Solutions with `problem_id`, `solution` and `score`.
         labels: shape `(n,)`. Booleans: whether each is correct.
-        threshold: The game's threshold; by default that with the highest Youden J.
-    Raises `ValueError` if all solutions are correct, all are incorrect, or all scores are equal.
+    Raises `ValueError` if all solutions are correct, all are incorrect, all scores are equal, or one is not finite.
     """
+    check_scores(rows["score"], rows["solution"])
     scores, is_correct = rows["score"].to_numpy(float), np.asarray(labels, bool)
+    best_separation(scores, is_correct)  # refuses scores that separate nothing
     line = fit_calibration(scores, is_correct.tolist())
     return ScoreCalibration(
-        threshold=choose_threshold(scores, is_correct) if threshold is None else threshold,
         probability={"slope": line.slope, "intercept": line.intercept},
         correct_scores=quantiles_of(scores[is_correct]),
         incorrect_scores=quantiles_of(scores[~is_correct]),
         num_solutions=len(rows),
         num_problems=rows["problem_id"].nunique(),
-        pair_accuracy=None if pair_accuracy is None else pair_accuracy.to_dict(),
+        pair_accuracy=pair_accuracy,
     )
 
 
@@ -260,12 +258,12 @@ def threshold_table(rows: pd.DataFrame, completenesses: Sequence[float], *, seed
     Tabulate what accepting a share of the correct solutions costs in incorrect ones that are accepted.
 
     Each half of the problems is judged at the threshold of the other, so that the shares are those of new problems.
+    Ties are accepted, as in decisions on single solutions.
 
     Args:
         rows: Solutions with `problem_id`, `score` and `correct`.
     Returns: `wanted`, the `threshold` on all rows, and the shares `correct_accepted` and `incorrect_accepted`, as
-    texts with 95 %
-        intervals by problems.
+        texts with 95 % intervals by problems.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     scores, is_correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
@@ -275,15 +273,14 @@ def threshold_table(rows: pd.DataFrame, completenesses: Sequence[float], *, seed
         for half, other in ((is_first, ~is_first), (~is_first, is_first)):
             of_other = scores[other & is_correct]
             if len(of_other):
-                accepted[half] = scores[half] > np.quantile(of_other, 1 - wanted)
+                accepted[half] = Acceptance.at(of_other, wanted).accepts(scores[half])
         shares = [
             rate_by_problem(accepted[kind], rows["problem_id"].to_numpy()[kind]) for kind in (is_correct, ~is_correct)
         ]
-        threshold = float(np.quantile(scores[is_correct], 1 - wanted))
         table.append(
             {
                 "wanted": wanted,
-                "threshold": round(threshold, 4),
+                "threshold": round(Acceptance.at(scores[is_correct], wanted).threshold, 4),
                 "correct_accepted": f"{shares[0]}",
                 "incorrect_accepted": f"{shares[1]}",
             }

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.acceptance import COMPLETENESS, Acceptance
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
-from pvg_hf.core.score_calibration import COMPLETENESS
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import Statistic, bootstrap_statistic, share_by_problem
-from pvg_hf.evaluation.roc import TINY, fpr_at_tpr, roc_statistic
+from pvg_hf.evaluation.roc import fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 
@@ -98,31 +98,24 @@ def accepted_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def accept_at_completeness(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Return solutions with the share of each that is `accepted` when `COMPLETENESS` of the helpful correct ones are.
+    Return solutions with the share of each that is `accepted` (see [`pool_acceptance`]).
 
-    `rows` are scored solutions that did not fail. The share is 1 above the score at which that is reached, 0 below it,
-    and the same for all solutions with that score. Without a helpful correct solution, the result has no rows.
+    Without a helpful correct solution, the result has no rows.
     """
-    scores = rows["score"].to_numpy(float)
-    complete = scores[(rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value)).to_numpy()]
-    if not len(complete):
+    acceptance = pool_acceptance(rows)
+    if acceptance is None:
         return rows.assign(accepted=0.0).iloc[:0]
-    values, counts = np.unique(-complete, return_counts=True)  # descending scores
-    reached = np.cumsum(counts)
-    wanted = COMPLETENESS * reached[-1]
-    place = int(np.argmax(reached >= wanted - TINY))
-    share_of_ties = (wanted - (reached[place] - counts[place])) / counts[place]
-    threshold = -values[place]
-    return rows.assign(accepted=np.where(scores == threshold, min(share_of_ties, 1.0), scores > threshold))
+    return rows.assign(accepted=acceptance.shares(rows["score"]))
 
 
-def threshold_at_completeness(rows: pd.DataFrame) -> float | None:
+def pool_acceptance(rows: pd.DataFrame) -> Acceptance | None:
     """
-    Lowest score that [`accept_at_completeness`] accepts at least in part; `None` without a helpful correct solution.
+    Return the rule that accepts `COMPLETENESS` of the helpful correct solutions; `None` without one.
+
+    `rows` are scored solutions that did not fail.
     """
-    accepted = accept_at_completeness(rows)
-    scores = accepted.loc[accepted["accepted"] > 0, "score"]
-    return float(scores.min()) if len(scores) else None
+    scores = rows.loc[rows["correct"].astype(bool) & (rows["role"] == Role.HELPFUL.value), "score"]
+    return Acceptance.at(scores) if len(scores) else None
 
 
 def _accepted(rows: pd.DataFrame, column: str) -> Statistic:

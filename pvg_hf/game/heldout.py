@@ -1,4 +1,4 @@
-"""Evaluates a new verifier on its held-out problems, chooses its threshold, and refuses a degenerate verifier."""
+"""Evaluates a new verifier on its held-out problems, calibrates it, and refuses a degenerate verifier."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
-from pvg_hf.evaluation.verifier_quality import calibrate, choose_threshold, pair_accuracy, pair_wins
+from pvg_hf.evaluation.verifier_quality import best_separation, calibrate, pair_accuracy, pair_wins
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.verifier_input import VerifierInput
@@ -83,8 +83,9 @@ def score_heldout(
     Score all held-out solutions and pairs, write `heldout.parquet` and `calibration.json`, and return a one-line
     summary.
 
-    The calibration holds the threshold, and the line from a score to the log-odds of being correct. A likelihood,
-    whose scores have no natural zero, gets the bias that makes its threshold 0.
+    The calibration holds the scores of correct solutions, from which thresholds follow, and the line from a score to
+    the log-odds of being correct. A likelihood, whose scores have no natural zero, gets the bias with which 0
+    separates correct from incorrect solutions best.
 
     Raises `DegenerateVerifierError` if the pair accuracy (with `stopping.labels: observed`, that by the observed
     labels) is below `watchdogs.min_pair_accuracy`, or all scores are equal.
@@ -102,20 +103,21 @@ def score_heldout(
     decisive = pair_accuracy(known.assign(correct=labels)) if is_observed else accuracy
     _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, decisive)
 
-    threshold = choose_threshold(known["score"].to_numpy(), labels)
-    bias = -threshold if context.recipe.verifier.traits.scores_by_likelihood else 0.0
+    separation = best_separation(known["score"].to_numpy(), labels)
+    bias = -separation if context.recipe.verifier.traits.scores_by_likelihood else 0.0
     rows, known = (table.assign(score=table["score"] + bias) for table in (rows, known))
-    threshold += bias
+    calibration = calibrate(known, labels, pair_accuracy=accuracy)
     # A process that still loads the verifier checks all files of its folder: none may be half written then.
     context.processes.wait_for_everyone()
     if context.processes.is_main_process:
         if bias:
             replace(VerifierInput.load(verifier), likelihood_bias=bias).save(verifier)
         write_parquet(verifier / HELDOUT, rows)
-        calibrate(known, labels, threshold=threshold, pair_accuracy=accuracy).save(verifier)
+        calibration.save(verifier)
     counts: dict[str, float | None] = {f"verifier/{name}": number for name, number in scorer.counts.items()}
     if is_observed:
         counts["verifier/observed/heldout_pair_accuracy"] = decisive.value
+    threshold = calibration.acceptance().threshold
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"

@@ -9,6 +9,7 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.prover_figures import last_early_step
 from pvg_hf.game.honest_solutions import HonestSide
@@ -73,7 +74,7 @@ class Monitors(TrainerCallback):
             folder,
             alert,
             last_step=last_early_step(args.max_steps, config.false_positive_window, args.steps_per_batch),
-            threshold=args.acceptance_threshold,
+            acceptance=Acceptance(args.acceptance_threshold),
             has_checker=has_noisy_labels,
             pays_scores=prover.self_evaluation is not None or not load_reward(prover.reward).is_gated,
             is_main=PartialState().is_main_process,

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import binom, linregress, t
 
 from pvg_hf.config.sections import WatchdogConfig
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.prover_figures import WrongSolutions, false_positive_rises, is_collapse_expected
@@ -198,8 +199,7 @@ class FalsePositiveWatch:
     accepts, and only for a checker whose acceptance is paid: a prover learns to exploit no other.
 
     The counts are written into the training's `folder`, so that a resumed training has them. They are compared after
-    `last_step`, the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]). The verifier accepts a
-    score above `threshold`.
+    `last_step`, the last early one ([`~pvg_hf.evaluation.prover_figures.last_early_step`]).
 
     Args:
         has_checker: Whether the reward uses observed labels instead of the grades.
@@ -213,14 +213,14 @@ class FalsePositiveWatch:
         alert: Alert,
         *,
         last_step: int,
-        threshold: float,
+        acceptance: Acceptance,
         has_checker: bool,
         pays_scores: bool,
         is_main: bool = True,
     ):
         self.config = config
         self.last_step = last_step
-        self.threshold = threshold
+        self.acceptance = acceptance
         self.has_checker = has_checker
         self.pays_scores = pays_scores
         self.has_risen = False
@@ -254,7 +254,7 @@ class FalsePositiveWatch:
         for one in graded:
             if one["failed"] or one["correct"]:
                 continue
-            verdicts = {"verifier": one["score"] > self.threshold}
+            verdicts = {"verifier": self.acceptance.accepts(one["score"])}
             if self.has_checker and one["label"] == one["label"]:  # NaN differs from itself
                 verdicts["labels"] = one["label"] == 1
             for checker, is_accepted in verdicts.items():

@@ -13,7 +13,7 @@ INPUTS = """\
 Args:
     predictions (`list[float]`): verifier scores.
     references (`list[int]`): 1 for a correct solution, 0 for an incorrect one.
-    threshold (`float`, defaults to 0.0): a solution is accepted if its score is strictly above it.
+    threshold (`float`, defaults to 0.0): a solution is accepted if its score is at least this.
     max_fpr (`float`, defaults to 0.1): false positive rate up to which the partial area is taken.
 Returns:
     completeness, soundness, youden_j, g_mean, auc, partial_auc (`float`): see `pvg_hf.evaluation.roc`.

@@ -40,7 +40,8 @@ class VerifierInput:
             the mean log-probability. The tokenizer's end token then also stands before the solution, to mark its
             place.
         likelihood_bias (`float`, defaults to 0):
-            Added to such a score. A game chooses it after the training, so that its acceptance threshold is 0.
+            Added to such a score. A game chooses it after the training, so that 0 separates correct from incorrect
+            held-out solutions best.
     """
 
     template: str

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.solution_kinds import ShownText, show_text_of
-from pvg_hf.evaluation.verifiers_by_pools import threshold_at_completeness
+from pvg_hf.evaluation.verifiers_by_pools import pool_acceptance
 from pvg_hf.report.escaping import Line
 from pvg_hf.run.read import RoundData, RunData
 
@@ -29,9 +30,8 @@ class ExampleSolution:
     A solution as the report shows it.
 
     `title` has its role and correctness. `percentile` is the percentage of the round's test solutions that score
-    lower. `is_accepted` says whether the verifier accepts the score where it accepts 95 % of the helpful correct
-    solutions (see [`~pvg_hf.evaluation.verifiers_by_pools.accept_at_completeness`]); `None` without one. `special` is
-    how a solution of a registered kind, such as a program, is shown instead.
+    lower. `is_accepted` follows [`~pvg_hf.evaluation.verifiers_by_pools.pool_acceptance`]; `None` without a helpful
+    correct solution. `special` is how a solution of a registered kind, such as a program, is shown instead.
     """
 
     title: str
@@ -67,7 +67,7 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     if data.solutions is None:
         return []
     rows = scored_rows(data.solutions)
-    threshold = threshold_at_completeness(rows)
+    acceptance = pool_acceptance(rows)
     sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
     helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
     return [
@@ -75,8 +75,8 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
             heading=heading,
             problem=sneaky.loc[problem_id, "problem"],
             reference=sneaky.loc[problem_id, "reference"],
-            helpful=_show(helpful.loc[problem_id], rows, threshold) if problem_id in helpful.index else None,
-            sneaky=_show(sneaky.loc[problem_id], rows, threshold),
+            helpful=_show(helpful.loc[problem_id], rows, acceptance) if problem_id in helpful.index else None,
+            sneaky=_show(sneaky.loc[problem_id], rows, acceptance),
         )
         for problem_id, heading in _headings(helpful["score"], sneaky["score"], num_examples).items()
     ]
@@ -100,7 +100,7 @@ def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd
     return ranked.drop_duplicates("problem_id").set_index("problem_id")
 
 
-def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> ExampleSolution:
+def _show(row: pd.Series, rows: pd.DataFrame, acceptance: Acceptance | None) -> ExampleSolution:
     """Prepare a solution, indexed by its columns and named by its problem, among all scored ones."""
     scores, of_problem = rows["score"], rows[rows["problem_id"] == row.name]
     is_honest = (of_problem["role"] == Role.HELPFUL.value) & of_problem["correct"].astype(bool)
@@ -110,7 +110,7 @@ def _show(row: pd.Series, rows: pd.DataFrame, threshold: float | None) -> Exampl
         answer=row["answer"],
         score=float(row["score"]),
         percentile=100 * float((scores < row["score"]).mean()),
-        is_accepted=None if threshold is None else bool(row["score"] >= threshold),
+        is_accepted=None if acceptance is None else bool(acceptance.accepts(row["score"])),
         special=show_text_of(row, of_problem.loc[is_honest, "answer"]),
     )
 

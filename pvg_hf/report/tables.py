@@ -490,7 +490,7 @@ def figure_cell(figure: Figure | None, digits: int) -> TableCell:
     if figure is None:
         return TableCell(MISSING)
     if figure.value is None:
-        return TableCell(MISSING, n=f"n={figure.n}")
+        return TableCell(MISSING if figure.low is None else f"> {figure.low:g}", n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
     return TableCell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")
 
@@ -539,7 +539,7 @@ def false_positive_table(run: RunData) -> Table:
         "before": "share of wrong solutions accepted among those written before the first step.",
         "early": "the same among those of the first steps, by default 15 % of the planned ones.",
         "by the labels, by the verifier": (
-            "accepted by the labels that the reward uses, or by a score above the verifier's threshold."
+            "accepted by the labels that the reward uses, or by the verifier at its own threshold."
         ),
         "rise": (
             "early minus before; n counts problems. For the helpful role, .30 or more is reported of trainings that"

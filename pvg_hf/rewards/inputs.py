@@ -7,6 +7,7 @@ import torch
 
 from pvg_hf.config.noise_section import check_rates
 from pvg_hf.core.extensions import ExtensionError
+from pvg_hf.core.scored_texts import check_scores
 
 
 class RewardFunction(Protocol):
@@ -98,9 +99,7 @@ def read_scores(scores: torch.Tensor) -> torch.Tensor:
     """
     if scores.ndim != 1:
         raise ValueError(f"`scores` has shape {tuple(scores.shape)}; it must be (num_solutions,).")
-    num_bad = int((~scores.isfinite()).sum())
-    if num_bad:
-        raise ValueError(f"{num_bad} of {len(scores)} scores are not finite; check the verifier that wrote them.")
+    check_scores(scores.tolist())
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 

@@ -141,18 +141,3 @@ def num_shared(inputs: Sequence[list[int]]) -> int:
     first, last = min(inputs), max(inputs)  # lexicographic: all others are between these, and share the same prefix
     limit = max(min(map(len, inputs)) - MIN_OWN_TOKENS, 0)
     return next((place for place in range(limit) if first[place] != last[place]), limit)
-
-
-def check_texts(problems: Sequence[str], solutions: Sequence[str]) -> None:
-    """
-    Check that problems and solutions are two lists of equal length.
-
-    Raises `ValueError` for a text instead of a list of texts, or lists of different lengths.
-    """
-    for name, texts in (("problems", problems), ("solutions", solutions)):
-        if isinstance(texts, str):
-            raise ValueError(f"`{name}` is the text {texts[:80]!r}; pass a list of texts, such as [{name[:-1]}].")
-    if len(problems) != len(solutions):
-        raise ValueError(
-            f"There are {len(problems)} problems and {len(solutions)} solutions; each solution needs its problem."
-        )

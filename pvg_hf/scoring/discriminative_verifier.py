@@ -13,15 +13,16 @@ from accelerate import PartialState
 from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.core.disk_names import CALIBRATION
-from pvg_hf.core.score_calibration import COMPLETENESS, ScoreCalibration
+from pvg_hf.core.acceptance import COMPLETENESS
+from pvg_hf.core.score_calibration import ScoreCalibration, needed
+from pvg_hf.core.scored_texts import check_scores, check_texts
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.core.templates import message_text
 from pvg_hf.models.hardware import moved
 from pvg_hf.models.score_head import set_padding
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
+from pvg_hf.scoring.batching import TokenBudget, choose_tokens
 from pvg_hf.scoring.reader import Reader
 
 logger = logging.getLogger(__name__)
@@ -132,8 +133,8 @@ class VerifierScorer:
             `list[float]`: a score per solution, in the same order.
 
         Raises:
-            ValueError: for a text instead of a list, for lists of different lengths, and if a problem alone reaches
-                the verifier's maximum length.
+            ValueError: for a text instead of a list, an item that is not a text, lists of different lengths, a problem
+                that alone reaches the verifier's maximum length, and a score that is not finite.
         """
         check_texts(problems, solutions)
         keys = [_key(problem, solution) for problem, solution in zip(problems, solutions, strict=True)]
@@ -144,21 +145,23 @@ class VerifierScorer:
             if key not in known
         }
         known |= zip(unseen, self._read(list(unseen.values())), strict=True)
-        return [known[key] for key in keys]
+        scores = [known[key] for key in keys]
+        check_scores(scores, solutions)
+        return scores
 
     def threshold(self, completeness: float = COMPLETENESS) -> float:
         """
-        Return the score above which this share of correct solutions lies, on the solutions of the calibration.
+        Return the lowest score that is accepted where at least this share of the calibration's correct solutions is.
 
         Raises:
             ValueError: for a share outside (0, 1), or a verifier without a calibration.
         """
-        return self._calibrated().threshold_at(completeness)
+        return needed(self.calibration).acceptance(completeness).threshold
 
     def accepts(self, problems: list[str], solutions: list[str], *, completeness: float = COMPLETENESS) -> list[bool]:
-        """Return whether each solution scores above the [`threshold`]; arguments and errors as for a call."""
-        threshold = self.threshold(completeness)
-        return [score > threshold for score in self(problems, solutions)]
+        """Return whether each solution scores at least the [`threshold`]; arguments and errors as for a call."""
+        acceptance = needed(self.calibration).acceptance(completeness)
+        return [acceptance.accepts(score) for score in self(problems, solutions)]
 
     def probability(self, problems: list[str], solutions: list[str]) -> list[float]:
         """
@@ -167,7 +170,7 @@ class VerifierScorer:
         Raises:
             ValueError: as for a call, or for a verifier without a calibration.
         """
-        calibration = self._calibrated()
+        calibration = needed(self.calibration)
         return [calibration.probability_of(score) for score in self(problems, solutions)]
 
     def choose(self, problem: str, solutions: list[str]) -> int:
@@ -184,15 +187,6 @@ class VerifierScorer:
             raise ValueError("There is no solution to choose from.")
         scores = self([problem] * len(solutions), solutions)
         return max(range(len(scores)), key=lambda index: (scores[index], -index))
-
-    def _calibrated(self) -> ScoreCalibration:
-        if self.calibration is None:
-            raise ValueError(
-                f"This verifier has no calibration (`{CALIBRATION}` beside its weights, with quantiles), so that its"
-                " scores have no threshold or probability. Make one from solutions with known correctness: `pvg"
-                " calibrate VERIFIER labelled.jsonl`."
-            )
-        return self.calibration
 
     def as_reward_func(self, *, problem_column: str = "problem") -> Callable[..., list[float]]:
         """
@@ -212,7 +206,8 @@ class VerifierScorer:
             keyword arguments, and returns one score per completion.
 
         Raises:
-            ValueError: when called without that column.
+            ValueError: when called without that column, and for a score that is not finite, which TRL would take for
+                a reward that is missing.
 
         Example:
 

@@ -15,6 +15,7 @@ from pvg_hf.analyses.form import read_evaluation, text_before_score
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import check_option
 from pvg_hf.config.player_sections import Estimate, ScoreConfig
+from pvg_hf.core.scored_texts import check_scores, check_texts
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.models.hardware import moved
@@ -23,7 +24,6 @@ from pvg_hf.models.sources import local_folder, resolve_dtype
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.sampling import Sample, iterate_samples
 from pvg_hf.sampling.engines import open_sampler
-from pvg_hf.scoring.batching import check_texts
 from pvg_hf.scoring.expected_score import Box, BoxReader
 
 _DEFAULTS = ScoreConfig()
@@ -140,7 +140,7 @@ class GenerativeVerifier:
         """
         Return the mean score of each proof over `num_analyses` independent analyses, in [0, 1].
 
-        An evaluation without a readable score counts as 0.
+        An evaluation without a readable score counts as 0. Raises `ValueError` as [`VerifierScorer`] does.
         """
         check_texts(problems, proofs)
         asked = list(zip(problems, proofs, strict=True))
@@ -152,7 +152,9 @@ class GenerativeVerifier:
         if self.estimate == "expected":
             read = self._expected_scores(distinct, written)
         means = {pair: sum(scores) / len(scores) for pair, scores in zip(distinct, read, strict=True)}
-        return [means[pair] for pair in asked]
+        scores = [means[pair] for pair in asked]
+        check_scores(scores, proofs)
+        return scores
 
     def _expected_scores(
         self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,7 +14,10 @@ from pvg_hf.app.text_scores import ScoreDesk
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.verifiers_by_pools import accept_at_completeness
+from pvg_hf.report.plots.scores import plot_scores
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_phase
+from pvg_hf.run.read import load_run
 from tests.support.index_rows import problem_ids, solution_rows
 
 ROUNDS = (0, 1)
@@ -182,3 +186,26 @@ def test_a_run_without_solutions_has_an_empty_index(tmp_path):
     index = SolutionIndex(RunFolder(tmp_path))
     assert (index.rounds, index.num_solutions, index.damage) == ([], 0, [])
     assert index.find(Query(search="x")) == []
+
+
+def test_the_threshold_is_the_line_in_the_reports_histogram(rescored_index, rescored_run):
+    run = load_run(rescored_run)
+    canvas = plot_scores(run).canvas
+    for data, axes in zip(run.rounds, canvas.axes, strict=False):  # the first row of panels
+        assert axes.get_lines()[0].get_xdata()[0] == rescored_index.threshold(data.round_index)
+
+
+def test_a_score_that_is_not_a_number_is_not_accepted(rescored_run, tmp_path):
+    folder = RunFolder(shutil.copytree(rescored_run, tmp_path / "small"))
+    file = folder.pool(1) / "test-sneaky.parquet"
+    rows = pd.read_parquet(file)
+    mistake = rows.index[~rows["correct"].astype(bool) & ~has_failed(rows)][0]
+    rows.loc[mistake, "score"] = float("nan")
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    scores = pa.array(rows["score"].to_numpy(), from_pandas=False)  # NaN stays NaN, and is not null
+    pq.write_table(table.set_column(table.column_names.index("score"), "score", scores), file)
+    seal_phase(folder.pool(1))
+    problem_id, sample_index = rows.loc[mistake, ["problem_id", "sample_index"]]
+    found = SolutionIndex(folder).find(Query(1, is_test=True, role=Role.SNEAKY, problem_id=problem_id))
+    shown = next(one for one in found if one.sample_index == sample_index)
+    assert (shown.score, shown.accepted, shown.fooled_by) == (None, None, ())

@@ -348,11 +348,11 @@ def test_examples_of_the_choosing_page_run(folder, runs):
     shutil.copytree(
         folder / "runs/quickstart/verifier/round-001", verifier, ignore=shutil.ignore_patterns("digests.json")
     )
-    ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [-1.0] * 201, [-2.0] * 201, 400, 100).save(verifier)
+    ScoreCalibration({"slope": 1.0, "intercept": 0.0}, [-1.0] * 201, [-2.0] * 201, 400, 100).save(verifier)
     names = _run("how-to/choose-among-answers.md")
     assert names["best"] in (0, 1)
     assert 0 < names["probabilities"][0] < 1
-    assert names["accepted"] == [names["scorer"](["How many?"], ["#### 3"])[0] > -1]
+    assert names["accepted"] == [names["scorer"](["How many?"], ["#### 3"])[0] >= -1]
 
 
 def test_examples_of_the_page_on_serving_run(folder, runs, monkeypatch):

@@ -1,12 +1,14 @@
 """A user's solutions: the choices of a verifier, of a vote, and of both."""
 
+from itertools import islice, permutations
+
 import pandas as pd
 import pytest
 
 from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
-CALIBRATION = ScoreCalibration(0.0, {"slope": 1.0, "intercept": 0.0}, [0.0, 1.0], [0.0, 1.0], 10, 5)
+CALIBRATION = ScoreCalibration({"slope": 1.0, "intercept": 0.0}, [0.0, 1.0], [0.0, 1.0], 10, 5)
 
 
 def rows_of(*solutions: tuple[str, float, bool]) -> pd.DataFrame:
@@ -51,6 +53,34 @@ def test_a_problem_without_an_answer_has_no_vote():
     assert found["vote"] is None
     assert found["verifier"]["index"] == 0
     assert "right: vote" in describe_rules(compare_rules(rows, [found]))
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_score_that_is_not_finite_is_refused(score, place):
+    rows = rows_of(("#### 1", 0.5, True), ("#### 2", 0.5, False))
+    rows.loc[place, "score"] = score
+    with pytest.raises(ValueError, match=rf"solution {place} \('#### {place + 1}'\) is {score}"):
+        choose_answers(rows, None)
+
+
+def test_ties_do_not_depend_on_the_order_of_the_rows():
+    # 5 and 6 have two votes each, and all scores are equal: three of the five are right, and one of the tied answers.
+    solutions = [("a #### 5", 1.0, True), ("b #### 5", 1.0, True), ("#### 6", 1.0, False), ("c #### 6", 1.0, False)]
+    solutions.append(("#### 9", 1.0, True))
+    found = []
+    for order in islice(permutations(solutions), 0, None, 17):
+        rows = rows_of(*order)
+        (chosen,) = choose_answers(rows, CALIBRATION)
+        assert [order[chosen[rule]["index"]][0] for rule in ("verifier", "vote", "both")] == [
+            chosen[rule]["solution"] for rule in ("verifier", "vote", "both")
+        ]
+        right = compare_rules(rows, [chosen])["right"]
+        texts = [chosen[rule]["solution"] for rule in ("verifier", "vote", "both")]
+        found.append((texts, {name: figure.value for name, figure in right.items()}))
+    assert all(one == found[0] for one in found)
+    right = found[0][1]
+    assert (right["verifier"], right["vote"], right["both"]) == (pytest.approx(3 / 5), 0.5, 0.5)
 
 
 def test_rules_are_compared_with_a_random_solution():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.evaluation.roc import (
     RocCurves,
     area,
@@ -13,6 +14,7 @@ from pvg_hf.evaluation.roc import (
     partial_area,
     roc_figures,
     roc_statistic,
+    summarize_scores,
     tpr_at_fpr,
 )
 from pvg_hf.evaluation.verifier_quality import roc_auc
@@ -120,7 +122,7 @@ def test_large_n_chooses_among_the_highest_scores():
 
 def test_figures_of_a_curve_by_hand():
     rows = pd.DataFrame({"problem_id": list("abcdef"), "score": SCORES, "correct": CORRECT})
-    figures = roc_figures(rows, 2.5, seed=0, num_resamples=100)
+    figures = roc_figures(rows, Acceptance(2.5), seed=0, num_resamples=100)
     values = {name: figure.value for name, figure in figures.items()}
     assert values == {
         "auc": pytest.approx(5.5 / 9),
@@ -150,3 +152,40 @@ def test_a_monitor_without_attacks_has_no_value():
     honest = pd.DataFrame({"problem_id": ["a"], "score": [1.0]})
     figures = monitor_figures(honest, honest[:0], seed=0, num_resamples=20)
     assert {figure.value for figure in figures.values()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        pytest.param([1.0, 1, 1, 1], (1.0, 0.0, 0.0, 0.0, 0.5, 0.05), id="accepts everything"),
+        pytest.param([1.0, 1, 0, 0], (1.0, 1.0, 1.0, 1.0, 1.0, 1.0), id="perfect"),
+        pytest.param([0.0, 0, 1, 1], (0.0, 0.0, -1.0, 0.0, 0.0, 0.0), id="prefers mistakes"),
+    ],
+)
+def test_extreme_verifiers(scores, expected):
+    found = summarize_scores(scores, [1, 1, 0, 0], 0.5)
+    assert tuple(found.values()) == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_missing_class_has_no_curve():
+    found = summarize_scores([1.0, 2.0], [1, 1], 1.5)
+    assert (found["completeness"], found["soundness"], found["auc"]) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("scores", "correct", "max_fpr", "message"),
+    [
+        ([1.0], [1, 0], 0.1, r"\(1,\).*\(2,\)"),
+        ([1.0, np.nan], [1, 0], 0.1, "solution 1 is nan"),
+        ([np.inf, 1.0], [1, 0], 0.1, "solution 0 is inf"),
+        *(([1.0, 2.0], [1, 0], value, f"`max_fpr` is {value}") for value in (0.0, -0.1, 1.0001, 2.0, np.nan)),
+    ],
+)
+def test_unusable_scores_are_refused(scores, correct, max_fpr, message):
+    with pytest.raises(ValueError, match=message):
+        summarize_scores(scores, correct, 0.0, max_fpr=max_fpr)
+
+
+def test_a_partial_area_up_to_a_rate_of_1_is_the_area():
+    found = summarize_scores(SCORES, CORRECT, 2.5, max_fpr=1.0)
+    assert found["partial_auc"] == pytest.approx(found["auc"])

@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import rate
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.acceptance import acceptance_figures, form_of
+from pvg_hf.evaluation.accepted_by_kind import acceptance_figures, form_of
 from pvg_hf.evaluation.role_figures import (
     diversity_figures,
     flaw_figures,
@@ -88,10 +89,10 @@ def test_a_task_with_one_reading_has_one_accuracy(helpful):
 
 
 def test_completeness_soundness_and_gap_by_hand(helpful, sneaky):
-    figures = game_figures(helpful, sneaky, threshold=1.0, **DRAWS)
+    figures = game_figures(helpful, sneaky, Acceptance(1.0), **DRAWS)
     assert figures["completeness"] == rate(1, 2)  # 2.0 of 2.0, 0.5
-    assert figures["soundness"] == rate(2, 3)  # 1.0 (at the threshold) and -0.5 of 1.5, 1.0, -0.5
-    assert figures["exploit_rate"] == rate(1, 3)
+    assert figures["soundness"] == rate(1, 3)  # -0.5 of 1.5, 1.0 (at the threshold) and -0.5
+    assert figures["exploit_rate"] == rate(2, 3)
     assert figures["score_gap"].value == pytest.approx(1.25 - 2 / 3)
     assert figures["score_gap"].n == 3
 
@@ -104,10 +105,10 @@ def test_failed_and_unscored_rows_are_not_judged(sneaky):
 
 
 def test_a_round_without_a_role_gives_empty_figures(sneaky):
-    figures = game_figures(as_rows(), sneaky, threshold=1.0, **DRAWS)
+    figures = game_figures(as_rows(), sneaky, Acceptance(1.0), **DRAWS)
     assert figures["completeness"].value is None
     assert figures["score_gap"].n == 0
-    assert figures["soundness"] == rate(2, 3)
+    assert figures["soundness"] == rate(1, 3)
 
 
 def test_distinct_texts_duplicates_and_length_by_hand():

@@ -12,7 +12,6 @@ from pvg_hf.evaluation.selective import (
     choose_answer,
     fit_calibration,
     fit_rules,
-    vote_share,
 )
 
 WEIGH = Calibration(
@@ -61,7 +60,8 @@ def test_first_best_and_votes_by_hand():
     ids=["two", "three", "no tie", "one answer", "no answer"],
 )
 def test_a_tied_vote_is_shared(answers, correct, share):
-    assert vote_share(answers, correct) == pytest.approx(share)
+    rows = solutions([(answer, is_right, 0.0) for answer, is_right in zip(answers, correct, strict=True)])
+    assert choose(rows)["vote"].tolist() == pytest.approx([share])
 
 
 def test_the_majority_figure_shares_ties():

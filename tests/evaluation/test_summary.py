@@ -6,6 +6,7 @@ import math
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import rate
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 
@@ -56,7 +57,7 @@ def heldout_rows():
 
 
 def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
-    figures = evaluate_round(minted_rows, heldout_rows, 0.7, **SETTINGS)
+    figures = evaluate_round(minted_rows, heldout_rows, Acceptance(0.7), **SETTINGS)
     values = {name.removeprefix("round/"): figure.value for name, figure in figures.items()}
     assert values["accuracy/helpful"] == pytest.approx(3 / 5)
     assert values["accuracy/sneaky"] == pytest.approx(1 / 3)
@@ -98,7 +99,7 @@ def test_gibberish_is_not_a_success_of_the_sneaky_role():
     ]
     rows += [solution(f"p{k}", "sneaky", 1, False, 0.0, answer=None, outcome="NO_ANSWER") for k in range(40)]
     heldout = pd.DataFrame([solution("h", "base", -1, True, 2.0)]).assign(environment="base")
-    figures = evaluate_round(pd.DataFrame(rows), heldout, 0.7, **SETTINGS)
+    figures = evaluate_round(pd.DataFrame(rows), heldout, Acceptance(0.7), **SETTINGS)
     assert figures["round/accuracy_change/sneaky"].value == -0.5
     assert (figures["round/valid_sneaky"].value, figures["round/failed/sneaky"].value) == (0.0, 1.0)
     assert figures["round/valid_sneaky_change"].value == -0.5
@@ -114,7 +115,7 @@ def test_a_prover_that_is_never_correct_can_still_be_judged():
     figures = evaluate_round(
         pd.DataFrame([solution("a", "sneaky", 1, False, 0.0)]),
         pd.DataFrame(rows).assign(environment=environments),
-        0.7,
+        Acceptance(0.7),
         **SETTINGS,
     )
     pairs, auc = (
@@ -131,7 +132,7 @@ def test_a_prover_that_is_never_correct_can_still_be_judged():
 def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):
     data = rounds_data[1]
     rows = pd.concat([data["test"], data["base"]], ignore_index=True)
-    figures = evaluate_round(rows, data["heldout"], 0.0, **SETTINGS)
+    figures = evaluate_round(rows, data["heldout"], Acceptance(0.0), **SETTINGS)
     json.dumps([figure.to_dict() for figure in figures.values()], allow_nan=False)
     for name, figure in figures.items():
         assert figure.n > 0, name
@@ -156,13 +157,13 @@ def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):
 
 def test_the_same_seed_gives_the_same_figures_whatever_the_index(minted_rows, heldout_rows):
     shifted = minted_rows.set_index(minted_rows.index + 100)
-    first = evaluate_round(minted_rows, heldout_rows, 0.7, **SETTINGS)
-    assert evaluate_round(shifted, heldout_rows, 0.7, **SETTINGS) == first
-    assert evaluate_round(minted_rows, heldout_rows, 0.7, **SETTINGS | {"seed": 1}) != first
+    first = evaluate_round(minted_rows, heldout_rows, Acceptance(0.7), **SETTINGS)
+    assert evaluate_round(shifted, heldout_rows, Acceptance(0.7), **SETTINGS) == first
+    assert evaluate_round(minted_rows, heldout_rows, Acceptance(0.7), **SETTINGS | {"seed": 1}) != first
 
 
 def test_a_run_without_a_helpful_prover_can_be_judged(minted_rows, heldout_rows):
-    figures = evaluate_round(minted_rows[minted_rows["role"] == "sneaky"], heldout_rows, 0.7, **SETTINGS)
+    figures = evaluate_round(minted_rows[minted_rows["role"] == "sneaky"], heldout_rows, Acceptance(0.7), **SETTINGS)
     assert figures["round/accuracy/helpful"].n == 0
     assert figures["round/accuracy_change/helpful"].value is None
     assert figures["round/soundness"] == rate(1, 2)
@@ -170,12 +171,12 @@ def test_a_run_without_a_helpful_prover_can_be_judged(minted_rows, heldout_rows)
 
 def test_missing_columns_and_mixed_rounds_are_refused(minted_rows, heldout_rows):
     with pytest.raises(ValueError, match=r"`test_rows` lacks .*\['score'\]"):
-        evaluate_round(minted_rows.drop(columns="score"), heldout_rows, 0.7, **SETTINGS)
+        evaluate_round(minted_rows.drop(columns="score"), heldout_rows, Acceptance(0.7), **SETTINGS)
     with pytest.raises(ValueError, match=r"`heldout_rows` lacks .*\['environment'\]"):
-        evaluate_round(minted_rows, heldout_rows.drop(columns="environment"), 0.7, **SETTINGS)
+        evaluate_round(minted_rows, heldout_rows.drop(columns="environment"), Acceptance(0.7), **SETTINGS)
     mixed = pd.concat([minted_rows, minted_rows.assign(round_index=2)])
     with pytest.raises(ValueError, match=r"rounds \[1, 2\]"):
-        evaluate_round(mixed, heldout_rows, 0.7, **SETTINGS)
+        evaluate_round(mixed, heldout_rows, Acceptance(0.7), **SETTINGS)
 
 
 def test_problem_table_by_hand(minted_rows, tmp_path):
@@ -203,6 +204,6 @@ def test_problem_table_without_difficulty(minted_rows):
 
 def test_the_kept_helpful_checkpoint_is_compared_with_the_base_in_that_role(minted_rows, heldout_rows):
     best = pd.DataFrame([solution("a", "helpful", 1, True, 2.0), solution("b", "helpful", 1, True, 0.0)])
-    figures = evaluate_round(minted_rows, heldout_rows, 0.7, best_helpful_rows=best, **SETTINGS)
+    figures = evaluate_round(minted_rows, heldout_rows, Acceptance(0.7), best_helpful_rows=best, **SETTINGS)
     assert figures["round/accuracy/best_helpful"].value == 1.0
     assert figures["round/accuracy_change/best_helpful"].value == pytest.approx(1 - 1 / 2)

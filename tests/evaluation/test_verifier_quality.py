@@ -13,10 +13,10 @@ from sklearn.metrics import roc_auc_score
 
 from pvg_hf.core.figure import rate
 from pvg_hf.evaluation.verifier_quality import (
-    accept_crossfitted,
+    best_separation,
     calibration_error,
-    choose_threshold,
     evaluation_figures,
+    judge_crossfitted,
     label_figures,
     pair_accuracy,
     pair_wins,
@@ -89,7 +89,7 @@ def test_auc_interval_by_hand():
 def test_perfect_scores_on_few_problems_keep_a_wide_interval():
     """The interval is that of as many successes as there are problems."""
     rows = as_rows(("a", 1.0, True), ("a", 0.0, False), ("b", 1.0, True), ("b", 0.0, False))
-    figures = quality_figures(rows.assign(is_accepted=rows["correct"]), **DRAWS)
+    figures = quality_figures(rows.assign(judged_correct=rows["correct"]), **DRAWS)
     for name in ("pair_accuracy", "auc"):
         assert (figures[name].value, figures[name].low) == (1.0, pytest.approx(rate(2, 2).low)), name
     # Newcombe's difference of 2 of 2 and 0 of 2, which stand z^2 / (2 + z^2) from their bounds.
@@ -112,12 +112,12 @@ def test_calibration_error_of_extreme_scores_is_finite():
 
 def test_threshold_by_hand():
     # Above 1: TPR 1, FPR 1/2, J .5. Above 2: TPR 1, FPR 0, J 1. Above 4: TPR 1/2, FPR 0. The midpoint of 2 and 4 is 3.
-    assert choose_threshold([1, 2, 4, 5], [False, False, True, True]) == 3
+    assert best_separation([1, 2, 4, 5], [False, False, True, True]) == 3
 
 
 def test_of_equally_good_thresholds_the_lowest_is_taken():
     # J is 1/2 above 1 (TPR 1, FPR 1/2) and above 3 (TPR 1/2, FPR 0).
-    assert choose_threshold([1, 2, 3, 4], [False, True, False, True]) == 1.5
+    assert best_separation([1, 2, 3, 4], [False, True, False, True]) == 1.5
 
 
 @settings(deadline=None)
@@ -126,7 +126,7 @@ def test_no_other_threshold_has_a_higher_youden_j(rows):
     scores, correct = (np.array(column) for column in zip(*rows))
     if correct.all() or not correct.any() or len(set(scores)) < 2:
         with pytest.raises(ValueError, match=r"got \d+ correct, \d+ incorrect"):
-            choose_threshold(scores, correct)
+            best_separation(scores, correct)
         return
 
     def quality(threshold):
@@ -135,7 +135,7 @@ def test_no_other_threshold_has_a_higher_youden_j(rows):
 
     # Accepting everything (J = 0) is not a threshold between scores.
     cuts = np.unique(scores)[:-1]
-    assert quality(choose_threshold(scores, correct)) == pytest.approx(max(map(quality, cuts)))
+    assert quality(best_separation(scores, correct)) == pytest.approx(max(map(quality, cuts)))
 
 
 def test_quality_figures_by_hand():
@@ -147,7 +147,7 @@ def test_quality_figures_by_hand():
         ("c", 0.0, True),  # at the threshold: not accepted
         ("c", -2.0, False),
     )
-    figures = quality_figures(rows.assign(is_accepted=rows["score"] > 0), **DRAWS)
+    figures = quality_figures(rows.assign(judged_correct=rows["score"] > 0), **DRAWS)
     values = {name: figure.value for name, figure in figures.items()}
     assert values["pair_accuracy"] == 1  # within each problem the correct one is ahead
     assert values["auc"] == pytest.approx((3 + 2.5 + 2) / 9)
@@ -158,8 +158,8 @@ def test_quality_figures_by_hand():
 
 
 def test_incorrect_solutions_are_compared_with_the_given_correct_ones():
-    wrong = as_rows(("a", 1.0, False), ("b", 3.0, False)).assign(is_accepted=[False, True])
-    right = as_rows(("a", 2.0, True), ("b", 2.0, True), ("b", 4.0, True)).assign(is_accepted=[True, True, True])
+    wrong = as_rows(("a", 1.0, False), ("b", 3.0, False)).assign(judged_correct=[False, True])
+    right = as_rows(("a", 2.0, True), ("b", 2.0, True), ("b", 4.0, True)).assign(judged_correct=[True, True, True])
     figures = quality_figures(wrong, compared=right, **DRAWS)
     assert (figures["pair_accuracy"].value, figures["pair_accuracy"].n) == (pytest.approx(2 / 3), 3)
     assert figures["auc"].value == pytest.approx((3 + 1) / 6)
@@ -169,7 +169,7 @@ def test_incorrect_solutions_are_compared_with_the_given_correct_ones():
 
 
 def test_figures_of_one_class_are_empty_and_not_nan():
-    rows = as_rows(("a", 1.0, True), ("b", 2.0, True)).assign(is_accepted=True)
+    rows = as_rows(("a", 1.0, True), ("b", 2.0, True)).assign(judged_correct=True)
     figures = quality_figures(rows, **DRAWS)
     assert figures["auc"].value is None
     assert figures["fpr"].n == figures["youden_j"].n == 0
@@ -178,15 +178,15 @@ def test_figures_of_one_class_are_empty_and_not_nan():
 def test_each_half_is_judged_at_the_threshold_of_the_other():
     # Two problems, so that each is a half: a's threshold is 1.5, b's 11.5.
     rows = as_rows(("a", 1.0, False), ("a", 2.0, True), ("b", 11.0, False), ("b", 12.0, True))
-    assert accept_crossfitted(rows, seed=0).tolist() == [False, False, True, True]
+    assert judge_crossfitted(rows, seed=0).tolist() == [False, False, True, True]
 
 
 def test_a_half_without_a_threshold_from_the_other_is_not_judged():
     rows = as_rows(("a", 1.0, False), ("a", 2.0, True), ("b", 11.0, False), ("b", 12.0, False))
-    accepted = accept_crossfitted(rows.set_index(pd.Index([7, 8, 9, 10])), seed=0)
+    accepted = judge_crossfitted(rows.set_index(pd.Index([7, 8, 9, 10])), seed=0)
     assert accepted.isna().tolist() == [True, True, False, False]
     assert accepted[[9, 10]].all()
-    figures = quality_figures(rows.assign(is_accepted=accepted.array), **DRAWS)
+    figures = quality_figures(rows.assign(judged_correct=accepted.array), **DRAWS)
     assert (figures["accuracy"].n, figures["tpr"].n, figures["fpr"].n) == (2, 0, 2)
 
 
@@ -197,7 +197,7 @@ def test_random_scores_have_no_skill_at_a_threshold():
     skills = []
     for _ in range(200):
         rows = as_rows(*zip(range(60), rng.normal(size=60), np.arange(60) % 2 == 0))
-        accepted = accept_crossfitted(rows, seed=0).astype(bool)
+        accepted = judge_crossfitted(rows, seed=0).astype(bool)
         skills.append(accepted[rows["correct"]].mean() - accepted[~rows["correct"]].mean())
     assert abs(np.mean(skills)) < 0.037
 

@@ -40,7 +40,7 @@ def test_the_page_has_every_figure_of_the_paper(make_run):
         Judgement("role_separability", index, "Title", {}, {"transformer/all": figure}, {}, 1.0).write(folder)
         folder = judgement_folder(RunFolder(run), "attacks", index)
         folder.mkdir(parents=True)
-        steps = {"src/mean_steps": Figure(100.0 + 200 * index, 90.0 + 200 * index, 110.0 + 200 * index, 3)}
+        steps = {"src/median_steps": Figure(100.0 + 200 * index, 90.0 + 200 * index, 110.0 + 200 * index, 3)}
         steps["src/found"] = Figure((3 - index) / 3, None, None, 3)
         Judgement("attacks", index, "Title", {}, steps, {}, 1.0).write(folder)
     page = write_paper_page(run).read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ def test_attackers_by_standardised_src_are_shown_where_there_are_no_others(make_
     path = make_run(1)
     folder = judgement_folder(RunFolder(path), "attacks", 0)
     folder.mkdir(parents=True)
-    figures = {"standardized_src/found": HIGH, "standardized_src/mean_steps": Figure(40.0, None, None, 1)}
+    figures = {"standardized_src/found": HIGH, "standardized_src/median_steps": Figure(40.0, None, None, 1)}
     Judgement("attacks", 0, "Title", {}, figures, {}, 1.0).write(folder)
     shown = next(figure for figure in paper_figures(load_run(path)) if figure.number == "6a")
     assert "The trend needs at least two rounds." in shown.trend

@@ -73,7 +73,7 @@ def test_all_evaluations_of_the_finished_games_are_run_once_and_tabulated(recipe
     evaluate_replicates(recipe, [0, 1], overrides=SMALL)
     assert {path: path.stat().st_mtime_ns for path in folder.root.glob("judging/**/*.json")} == before
     table = tabulate_replication(recipe, [0, 1])
-    for name in ("attacks/src/mean_steps", "regression/accepted/all", "legibility_tax/accuracy/game_less_base"):
+    for name in ("attacks/src/found", "regression/accepted/all", "legibility_tax/accuracy/game_less_base"):
         assert f"| {name} | " in table
     (raw,) = json.loads((tmp_path / "small-replication.json").read_text())
     assert raw["rounds"]["1"]["judging/attacks/src/found"][3] == 1

@@ -7,12 +7,13 @@ import torch
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.role_figures import scored_rows
-from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_accuracy
+from pvg_hf.evaluation.verifier_quality import pair_accuracy
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart
@@ -236,7 +237,7 @@ def test_the_threshold_is_chosen_by_the_labels_of_the_recipe(labels, play_phase)
         assert any(flips[i] and not correct[i] for i in range(len(rows)))
         correct = correct | flips
     threshold = read_json(folder.verifier(0) / "calibration.json")["threshold"]
-    assert threshold == choose_threshold(rows["score"].to_numpy(), correct)
+    assert threshold == Acceptance.at(rows.loc[correct, "score"]).threshold
     lines = read_json_lines(folder.verifier(0) / "metrics.jsonl")
     recorded = {key: value for line in lines for key, value in line.items() if "heldout_pair" in key}
     if labels == "observed":

@@ -49,7 +49,7 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
 @pytest.mark.parametrize(
     ("phase", "call", "checkpoint"),
     [
-        ("verifier", "verifier_quality.py:choose_threshold", "checkpoint-8"),
+        ("verifier", "verifier_quality.py:best_separation", "checkpoint-8"),
         ("prover", "labels.py:summarize_calls", "checkpoint-6"),
     ],
 )

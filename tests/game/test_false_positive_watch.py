@@ -5,6 +5,7 @@ import math
 import pytest
 
 from pvg_hf.config.sections import WatchdogConfig
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.game.watchdogs import FalsePositiveWatch
 
 NO_LABEL = math.nan
@@ -31,7 +32,7 @@ class Watched:
             folder,
             lambda kind, message: self.alerts.append((kind, message)),
             last_step=last_step,
-            threshold=1.0,
+            acceptance=Acceptance(1.0),
             has_checker=has_checker,
             pays_scores=pays_scores,
         )

@@ -204,7 +204,7 @@ def test_a_stopped_training_continues_from_its_last_step(phase, file, changes, c
         ("prover", "prover/trainer.py:ProverGRPOTrainer._pay", 4, ["checkpoint-3"]),
         # of its last step
         pytest.param(
-            "verifier", "verifier_quality.py:choose_threshold", 1, ["checkpoint-8"], marks=pytest.mark.nightly
+            "verifier", "verifier_quality.py:best_separation", 1, ["checkpoint-8"], marks=pytest.mark.nightly
         ),
         ("mint", "tasks/base.py:TolerantGrader.__call__", 3, []),
         pytest.param("evaluate", "summary.py:evaluate_round", 1, [], marks=pytest.mark.nightly),

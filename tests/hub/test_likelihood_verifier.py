@@ -5,6 +5,8 @@ import pytest
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.verifier_quality import best_separation
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.layout import RunFolder
 
@@ -25,14 +27,14 @@ def test_the_card_gives_the_scorers_score(hub, client, make_recipe, tmp_path):
     assert "mean log-probability" in card
 
 
-def test_the_threshold_is_zero_and_the_stored_scores_are_those_of_the_loaded_verifier(make_recipe, tmp_path):
+def test_zero_separates_best_and_the_stored_scores_are_those_of_the_loaded_verifier(make_recipe, tmp_path):
     run = _play(tmp_path, make_recipe)
-    assert read_json(run.verifier(0) / "calibration.json")["threshold"] == 0
     assert read_json(run.verifier(0) / "verifier_input.json")["likelihood_bias"] > 0  # log-probabilities are below 0
     rows = pd.read_parquet(run.verifier(0) / "heldout.parquet")
     found = VerifierScorer.from_pretrained(run.verifier(0))(rows["problem"].tolist(), rows["solution"].tolist())
     assert found == pytest.approx(rows["score"].tolist(), abs=1e-4)
-    assert min(found) < 0 < max(found)
+    able = scored_rows(rows)
+    assert best_separation(able["score"], able["correct"]) == pytest.approx(0, abs=1e-6)
 
 
 def test_an_adapter_on_the_provers_own_base_is_trained_on_pairs(make_recipe, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.registrations import registered
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.verifiers_by_pools import pool_acceptance
 from pvg_hf.report.plots import (
     PLOTS,
     plot_best_of_n,
@@ -141,7 +143,7 @@ def test_scores_show_each_cells_shares_and_the_threshold(run):
     axes = plot_scores(replace(run, rounds=[data])).canvas.axes[0]
     for patch in axes.patches:
         assert patch.get_data().values.sum() == pytest.approx(1)
-    assert axes.get_lines()[0].get_xdata()[0] == data.figure("threshold").value
+    assert axes.get_lines()[0].get_xdata()[0] == pool_acceptance(scored_rows(data.solutions)).threshold
     helpful = data.solutions[(data.solutions["role"] == "helpful") & data.solutions["answer"].notna()]
     labels = axes.get_legend_handles_labels()[1]
     assert labels == [f"incorrect, n={(~helpful['correct']).sum()}", f"correct, n={helpful['correct'].sum()}"]

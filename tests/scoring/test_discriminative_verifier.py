@@ -151,6 +151,26 @@ def test_no_solutions_give_no_scores():
     assert VerifierScorer(*_verifier("llama"))([], []) == []
 
 
+@pytest.mark.parametrize("use_cache", [False, True])
+def test_weights_with_nan_give_an_error_that_names_the_solution(use_cache):
+    model, tokenizer, verifier_input = _verifier("llama")
+    scorer = VerifierScorer(model, tokenizer, verifier_input, use_cache=use_cache)
+    scorer.model.score.weight.fill_(float("nan"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"solution 0 \('Ana has 3.*\) is nan; 5 of 5 scores are not finite"):
+            scorer(PROBLEMS, SOLUTIONS)
+    with pytest.raises(ValueError, match=r"solution 0 \('Ana has 3.*\) is nan; 2 of 2 scores"):
+        scorer.as_reward_func(problem_column="prompt")(PROBLEMS[:2], SOLUTIONS[1::-1])
+
+
+def test_an_item_that_is_no_text_is_named():
+    scorer = VerifierScorer(*_verifier("llama"))
+    with pytest.raises(ValueError, match=r"`problems\[0\]` is None"):
+        scorer([None], ["#### 3"])
+    with pytest.raises(ValueError, match=r"`solutions\[1\]` is 3"):
+        scorer(["p", "p"], ["#### 3", 3])
+
+
 def test_problems_and_solutions_must_have_equal_numbers():
     with pytest.raises(ValueError, match="5 problems and 2 solutions"):
         VerifierScorer(*_verifier("llama"))(PROBLEMS, SOLUTIONS[:2])

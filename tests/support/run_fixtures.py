@@ -14,13 +14,13 @@ import yaml
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import EvaluationConfig
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import environment_name, make_solution
-from pvg_hf.evaluation.acceptance import role_recognition
+from pvg_hf.evaluation.accepted_by_kind import role_recognition
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
-from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.run.layout import POOL_SCORES
 from pvg_hf.tasks.arithmetic import ArithmeticTask
@@ -165,7 +165,7 @@ def _write_round(folder: Path, k: int, rounds_data: list[dict[str, pd.DataFrame]
     figures = evaluate_round(
         test,
         heldout,
-        choose_threshold(heldout["score"], heldout["correct"]),
+        Acceptance.at(heldout.loc[heldout["correct"], "score"]),
         best_of_n=[2, 4, 6],
         seed=0,
         num_resamples=NUM_RESAMPLES,

@@ -15,7 +15,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 
 from pvg_hf.core.roles import Role
 from pvg_hf.data import build_pairs, solution_features, write_pool
-from pvg_hf.evaluation.acceptance import FORMS, form_of
+from pvg_hf.evaluation.accepted_by_kind import FORMS, form_of
 from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler, sample_solutions

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_parquet
 from pvg_hf.evaluation.intervals import rate_by_problem
@@ -20,13 +21,13 @@ from pvg_hf.experimental.attacks.exploit import (
     exploit_figures,
     find_convincing,
     log_rank_p,
-    mean_steps,
+    median_steps,
 )
 from pvg_hf.experimental.attacks.fresh_attacker import AttackResult
 
 
 def attack_figures(
-    results: Sequence[AttackResult], first: Sequence[AttackResult], threshold: float
+    results: Sequence[AttackResult], first: Sequence[AttackResult], acceptance: Acceptance
 ) -> dict[str, Figure]:
     """
     Compute the figures of a round's attackers, by reward.
@@ -41,10 +42,10 @@ def attack_figures(
         cap = mine[0].attack.max_steps
         found = exploit_figures(exploits, cap)
         if all(result.helpful_score is not None for result in mine):
-            found["convincing_steps"] = mean_steps([_convincing(result) for result in mine], cap)
+            found["convincing_steps"] = median_steps([_convincing(result) for result in mine], cap)
         texts = scored_rows(pd.concat([result.texts() for result in mine]))
         texts = texts[is_valid_mistake(texts)]
-        found["accepted"] = rate_by_problem(texts["score"] > threshold, texts["problem_id"])
+        found["accepted"] = rate_by_problem(acceptance.accepts(texts["score"]), texts["problem_id"])
         others = [result.exploit for result in first if kind_of(result.attack) == kind]
         if others:
             found["p_against_round_0"] = log_rank_p(exploits, others)
@@ -85,11 +86,11 @@ FOUND_ATTACKS = "found.parquet"  # texts that fooled the round's verifier
 ATTACK_COLUMNS = ["family", "problem_id", "problem", "reference", "solution", "correct", "outcome", "score"]
 
 
-def found_attacks(texts: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def found_attacks(texts: pd.DataFrame, acceptance: Acceptance) -> pd.DataFrame:
     """
     Select the texts that fooled a verifier: incorrect by the task's grade, and accepted.
 
     Texts without an answer count, too: a verifier that accepts one accepts what is no solution.
     """
-    fooled = texts[~texts["correct"].astype(bool) & (texts["score"] > threshold)]
+    fooled = texts[~texts["correct"].astype(bool) & acceptance.accepts(texts["score"])]
     return fooled[ATTACK_COLUMNS].drop_duplicates(["problem_id", "solution"]).reset_index(drop=True)

@@ -19,7 +19,6 @@ from pvg_hf.config.sections import AttackSettings
 from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
-from pvg_hf.core.score_calibration import read_threshold
 from pvg_hf.core.units import show_seconds
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier, AttackFolder
 from pvg_hf.experimental.attacks.exploit import Exploit, find_exploit
@@ -56,7 +55,6 @@ class AttackResult:
     attack: Attack
     exploit: Exploit
     helpful_score: float | None
-    threshold: float
     newest_weight: float
     seconds: float
     folder: Path = field(compare=False)
@@ -66,6 +64,7 @@ class AttackResult:
         """Read a finished attack."""
         values = read_json(folder / RESULT)
         attack, exploit = Attack(**values.pop("attack")), Exploit(**values.pop("exploit"))
+        values.pop("threshold", None)  # of an older version
         return cls(attack, exploit, **values, folder=folder)
 
     def curve(self) -> pd.DataFrame:
@@ -129,9 +128,8 @@ def _train(
     stopping, prover = context.recipe.stopping, context.recipe.prover
     exploit = find_exploit(_lines(curve), stopping, prover, helpful_score=helpful_score)
     write_parquet(output / TEXTS, _attack_texts(context, output / _PROVER, num_problems))
-    threshold = read_threshold(verifier.folder).threshold
     weight = stopping.newest_weight(prover.num_batches)
-    return AttackResult(attack, exploit, helpful_score, threshold, weight, 0.0, output)
+    return AttackResult(attack, exploit, helpful_score, weight, 0.0, output)
 
 
 def attack_curve(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

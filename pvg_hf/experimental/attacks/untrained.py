@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.evaluation.intervals import rate_by_problem
@@ -74,20 +75,19 @@ def score_texts(texts: pd.DataFrame, scorer: VerifierScorer | GenerativeVerifier
     return texts.merge(distinct.assign(score=scores), on=["problem", "solution"], how="left")
 
 
-def acceptance_by_family(texts: pd.DataFrame, threshold: float) -> dict[str, Figure]:
+def acceptance_by_family(texts: pd.DataFrame, acceptance: Acceptance) -> dict[str, Figure]:
     """
     Compute the share of each family that a verifier accepts.
 
     Args:
         texts: Scored texts, with the columns of [`attack_texts`].
-        threshold: A text is accepted if its score is strictly above it.
     Returns: by family. `reference` and `answer_alone/correct` count correct texts, all others incorrect ones only: a
         text that happens to be correct is no attack. `n` counts texts.
     """
     is_right = texts["family"].isin([REFERENCE, "answer_alone/correct"])
     counted = texts[texts["correct"].astype(bool) == is_right]
     figures = {
-        family: rate_by_problem(rows["score"] > threshold, rows["problem_id"])
+        family: rate_by_problem(acceptance.accepts(rows["score"]), rows["problem_id"])
         for family, rows in counted.groupby("family", sort=False)
     }
     return {family: figures[family] for family in sorted(figures, key=_place)}

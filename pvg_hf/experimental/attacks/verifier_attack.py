@@ -8,10 +8,10 @@ from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.disk_names import round_index_of
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.experimental.attacks.attack_plan import AttackedVerifier
 from pvg_hf.experimental.attacks.attack_results import attack_figures, write_evidence
 from pvg_hf.experimental.attacks.fresh_attacker import run_attacks
-from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.sources import local_folder
 from pvg_hf.run.lock import locked
 
@@ -40,15 +40,14 @@ def attack_verifier(recipe: Recipe, *, num_workers: int | None = None, executor:
     admit_recipe(recipe)
     root = Path(recipe.output_dir) / recipe.name
     folder = Path(local_folder(recipe.attack.verifier, recipe.attack.revision))
-    if not (folder / CALIBRATION).exists():
-        raise ValueError(f"{folder} has no {CALIBRATION}: it is not the folder of a round's verifier.")
+    acceptance = ScoreCalibration.require(folder).acceptance()
     round_index = round_index_of(recipe.attack.revision or folder.name) or 0
     verifier = AttackedVerifier(round_index, folder, root / "models", recipe, recipe.attack.helpful_score)
     with locked(root, is_main=True, user="The attacks in {root} are being trained"):
         results = run_attacks(
             [verifier], recipe.attack, root / _ATTACKERS, num_workers=num_workers, executor=executor
         )[round_index]
-        figures = attack_figures(results, [], results[0].threshold)
+        figures = attack_figures(results, [], acceptance)
         write_evidence(results, root)
         write_json(root / FIGURES_FILE, {key: figure.to_dict() for key, figure in figures.items()})
         write_text(root / SUMMARY, _summarize(recipe, figures))

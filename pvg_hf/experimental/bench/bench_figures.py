@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.acceptance import COMPLETENESS
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
-from pvg_hf.core.score_calibration import COMPLETENESS
+from pvg_hf.core.scored_texts import check_scores
 from pvg_hf.evaluation.intervals import bootstrap_statistic
 from pvg_hf.evaluation.roc import fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.verifier_quality import roc_auc
@@ -56,13 +57,7 @@ def measure(rows: pd.DataFrame) -> BenchFigures:
         rows: Solutions with `kind`, `correct`, `problem_id` and `score`.
     Raises `ValueError` if a score is not a finite number.
     """
-    not_finite = ~np.isfinite(rows["score"].to_numpy(float))
-    if not_finite.any():
-        raise ValueError(
-            f"{not_finite.sum()} of {len(rows)} scores are not finite numbers; the first is of the solution "
-            f"`{' '.join(rows['solution'][not_finite].iloc[0].split()[:8])} ...`. Check the weights, "
-            "or load them in float32."
-        )
+    check_scores(rows["score"], rows["solution"])
     kinds = sorted(set(rows["kind"]) - {CORRECT})
     draws = {"seed": SEED, "num_resamples": NUM_RESAMPLES}
     of_kind = {kind: _with_roles(rows[rows["correct"] | (rows["kind"] == kind)]) for kind in kinds}

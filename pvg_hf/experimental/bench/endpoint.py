@@ -7,6 +7,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
+from pvg_hf.core.scored_texts import check_scores, check_texts
 from pvg_hf.core.templates import compile_template
 
 TEXTS_PER_REQUEST = 32  # the largest batch of text-embeddings-inference by default
@@ -23,7 +24,8 @@ class Endpoint:
     Args:
         url: Address that ends with `/classify` (vLLM) or `/predict` (text-embeddings-inference).
         template: Jinja template over `problem` and `solution`, which writes the text that the verifier reads.
-    Raises `ValueError` when called, if the server cannot be reached, refuses, or answers in another form.
+    Raises `ValueError` when called, if the server cannot be reached, refuses, or answers in another form or with a
+    score that is not finite.
     """
 
     def __init__(self, url: str, template: str = TEMPLATE):
@@ -33,9 +35,12 @@ class Endpoint:
         self._model: str | None = None
 
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:
+        check_texts(problems, solutions)
         texts = [self._template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
         parts = [texts[start : start + TEXTS_PER_REQUEST] for start in range(0, len(texts), TEXTS_PER_REQUEST)]
-        return [score for part in parts for score in self._score(part)]
+        scores = [score for part in parts for score in self._score(part)]
+        check_scores(scores, solutions)
+        return scores
 
     def _score(self, texts: list[str]) -> list[float]:
         if self._is_vllm:

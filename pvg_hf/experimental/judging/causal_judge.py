@@ -8,10 +8,11 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.core.scored_texts import check_scores, check_texts
 from pvg_hf.core.templates import compile_template
 from pvg_hf.models.hardware import moved
 from pvg_hf.models.prover_model import load_prover, merge_adapter
-from pvg_hf.scoring.batching import TokenBudget, check_texts, choose_tokens
+from pvg_hf.scoring.batching import TokenBudget, choose_tokens
 
 VERDICT_QUESTION = (
     "{{ problem }}\n\n{{ solution }}\n\nIs every step of this solution correct? Answer yes or no.\nAnswer:"
@@ -65,11 +66,14 @@ class CausalJudge:
         check_texts(problems, solutions)
         if self.question is None:
             sums, lengths = self._read([problem + "\n" for problem in problems], solutions)
-            return (sums / lengths).tolist()
-        template = compile_template(self.question)
-        texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
-        accepted, rejected = (self._read(texts, [verdict] * len(texts))[0] for verdict in self.verdicts)
-        return (accepted - rejected).tolist()
+            scores = sums / lengths
+        else:
+            template = compile_template(self.question)
+            texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
+            yes, no = (self._read(texts, [verdict] * len(texts))[0] for verdict in self.verdicts)
+            scores = yes - no
+        check_scores(scores, solutions)
+        return scores.tolist()
 
     def _read(self, beginnings: list[str], endings: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-probability of each ending after its beginning, and its number of tokens (at least 1)."""

@@ -5,9 +5,10 @@ from functools import cached_property
 from pathlib import Path
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.roles import Role
-from pvg_hf.core.score_calibration import read_threshold
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PlayerLoader
@@ -87,9 +88,9 @@ class JudgedRound:
         return PlayerLoader(self.recipe, self.folder)
 
     @property
-    def threshold(self) -> float:
-        """The verifier's acceptance threshold: a solution is accepted if its score is strictly above it."""
-        return read_threshold(self.folder.verifier(self.round_index)).threshold
+    def acceptance(self) -> Acceptance:
+        """The verifier's rule of acceptance, from its held-out solutions."""
+        return ScoreCalibration.require(self.folder.verifier(self.round_index)).acceptance()
 
     def scorer(self) -> VerifierScorer | GenerativeVerifier:
         """Load the round's verifier."""

@@ -22,7 +22,7 @@ from pvg_hf.evaluation.intervals import (
 )
 from pvg_hf.evaluation.roc import RocCurves, area
 from pvg_hf.evaluation.role_figures import has_failed, has_flaws
-from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, roc_auc
+from pvg_hf.evaluation.verifier_quality import judge_crossfitted, pair_accuracy, roc_auc
 from pvg_hf.experimental.judging.text_features import readability_index
 
 CELLS = {
@@ -129,7 +129,7 @@ def _side_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[
 
 def _judge_figures(rows: pd.DataFrame, pairing: str, *, seed: int) -> dict[str, Figure]:
     # A judge whose scores allow no threshold accepts everything.
-    accepted = accept_crossfitted(rows, seed=derive_seed(seed, "judge")).fillna(True)
+    accepted = judge_crossfitted(rows, seed=derive_seed(seed, "judge")).fillna(True)
     correct = rows["correct"].astype(bool)
     sides = [(accepted[side].astype(float), rows["problem_id"][side]) for side in (correct, ~correct)]
     youden_j = rate_difference(*sides[0], *sides[1])

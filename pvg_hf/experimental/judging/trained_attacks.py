@@ -50,9 +50,9 @@ def judge_attacks(judged: JudgedRound, settings: AttackSettings, output: Path) -
     results = _results(judged, settings)
     write_evidence(results, output)
     texts = pd.concat([result.texts().assign(family=f"trained/{kind_of(result.attack)}") for result in results])
-    write_parquet(output / FOUND_ATTACKS, found_attacks(texts, judged.threshold))
+    write_parquet(output / FOUND_ATTACKS, found_attacks(texts, judged.acceptance))
     first = _results(judged.run.round(0), settings) if judged.round_index > 0 else []
-    return attack_figures(results, first, judged.threshold)
+    return attack_figures(results, first, judged.acceptance)
 
 
 def attacked_verifier(judged: JudgedRound) -> AttackedVerifier:

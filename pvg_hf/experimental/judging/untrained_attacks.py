@@ -8,12 +8,13 @@ from pydantic import Field
 from scipy.stats import hypergeom
 
 from pvg_hf.config.fields import AtLeastTwo, Count, section
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.disk_names import round_name
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_parquet
 from pvg_hf.core.integrity import digest_files
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
+from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem, with_problems
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.experimental.attacks.attack_results import ATTACK_COLUMNS, FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import MASTER_KEYS, acceptance_by_family, attack_texts, score_texts
@@ -62,14 +63,14 @@ def judge_untrained_attacks(judged: JudgedRound, settings: UntrainedAttackSettin
     searched = _search_rows(drawn, problems)
     everything = pd.concat([texts, searched], ignore_index=True)[ATTACK_COLUMNS]
     write_parquet(output / ATTACK_TEXTS, everything)
-    write_parquet(output / FOUND_ATTACKS, found_attacks(everything, judged.threshold))
+    write_parquet(output / FOUND_ATTACKS, found_attacks(everything, judged.acceptance))
     return {
-        **acceptance_by_family(texts, judged.threshold),
-        **search_figures(drawn, judged.threshold, settings.budget),
+        **acceptance_by_family(texts, judged.acceptance),
+        **search_figures(drawn, judged.acceptance, settings.budget),
     }
 
 
-def search_figures(rows: pd.DataFrame, threshold: float, budget: int) -> dict[str, Figure]:
+def search_figures(rows: pd.DataFrame, acceptance: Acceptance, budget: int) -> dict[str, Figure]:
     """
     Compute how often a best-of-n search among sneaky solutions finds a mistake that is accepted, for n = 1, 2, 4, ...
 
@@ -77,7 +78,7 @@ def search_figures(rows: pd.DataFrame, threshold: float, budget: int) -> dict[st
         rows: `budget` scored solutions of each problem, with `problem_id`, `score`, `correct` and `outcome`.
     Returns: by `search/N`, the expectation over all draws without replacement; `n` counts problems.
     """
-    hits = (is_valid_mistake(rows) & (rows["score"] > threshold)).groupby(rows["problem_id"], sort=False).sum()
+    hits = (is_valid_mistake(rows) & acceptance.accepts(rows["score"])).groupby(rows["problem_id"], sort=False).sum()
     figures, n = {}, 1
     while n <= budget:
         shares = hypergeom.sf(0, budget, hits, n).round(10)  # P(at least one hit among n drawn without replacement)
@@ -101,10 +102,10 @@ def judge_regression(judged: JudgedRound, settings: RegressionSettings, output: 
         return {"accepted/all": rate_by_problem([], [])}
     texts = score_texts(pd.concat(earlier, ignore_index=True).drop(columns="score"), judged.scorer())
     write_parquet(output / ATTACK_TEXTS, texts)
-    accepted = texts["score"] > judged.threshold
-    figures = {"accepted/all": rate_by_problem(accepted, texts["problem_id"])}
+    texts["accepted"] = judged.acceptance.accepts(texts["score"])
+    figures = {"accepted/all": rate_by_problem(*with_problems(texts, "accepted"))}
     for k, rows in texts.groupby("round_index"):
-        figures[f"accepted/{round_name(k)}"] = rate_by_problem(rows["score"] > judged.threshold, rows["problem_id"])
+        figures[f"accepted/{round_name(k)}"] = rate_by_problem(*with_problems(rows, "accepted"))
     return figures
 
 

@@ -30,6 +30,6 @@ def show_figure(figure: Figure, *, with_n: bool = True) -> str:
     """Format a figure as a table cell: value, 95 % interval and, with `with_n`, n."""
     size = f" (n={figure.n:,})" if with_n else ""
     if figure.value is None:
-        return f"none{size}"
+        return f"{'none' if figure.low is None else f'> {figure.low:g}'}{size}"
     interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
     return f"{figure.value:.3f}{interval}{size}"

@@ -16,9 +16,9 @@ from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.files import remove, write_json, write_parquet
 from pvg_hf.core.integrity import missing_files, read_json, read_json_lines
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.core.score_calibration import read_threshold
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.acceptance import role_recognition
+from pvg_hf.evaluation.accepted_by_kind import role_recognition
 from pvg_hf.evaluation.prover_figures import late_changes, new_text_figures, parity_figures
 from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
@@ -180,7 +180,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     `pool_scores.parquet` (scores by the verifiers of several rounds).
     """
     folder, round_index = context.folder, context.round_index
-    calibration = read_threshold(folder.verifier(round_index))
+    calibration = ScoreCalibration.require(folder.verifier(round_index))
     scores = score_pools(context, output)
     test = pd.concat([read_test_rows(folder, round_index), _rescored(folder, scores, round_index, BASE_ROUND)])
     test = test.reset_index(drop=True)
@@ -189,7 +189,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / HELDOUT).to_pandas(),
-        threshold=calibration.threshold,
+        calibration.acceptance(),
         best_helpful_rows=load_pool([best_helpful]).to_pandas() if best_helpful.exists() else None,
         best_of_n=context.recipe.evaluation.best_of_n,
         same_answer=context.problems.task.answers_equal,

@@ -19,7 +19,7 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.core.score_calibration import read_threshold
+from pvg_hf.core.score_calibration import ScoreCalibration
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.data.problems import GameProblems
@@ -335,7 +335,7 @@ def _arguments(context: PhaseContext, training: SubPhase) -> ProverGRPOConfig:
         context.players.trainer_run(training.output / CHECKPOINTS, seed),
         assumed_rates=training.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if training.recovery == "temperature" else 1.0),
-        threshold=read_threshold(context.folder.verifier(context.round_index)).threshold,
+        threshold=ScoreCalibration.require(context.folder.verifier(context.round_index)).acceptance().threshold,
     )
 
 

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.roc import RocCurves
 from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.verifiers_by_pools import pool_acceptance
 from pvg_hf.report.plots.style import CELL_STYLES, GREY, SHARES, Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.report.tables import pool_heading
 from pvg_hf.run.read import RunData
@@ -16,9 +17,10 @@ HEADROOM = 1.35  # factor on the vertical axis, which leaves space for the legen
 MAX_PANELS = 4  # of ROC curves
 CAPTION = (
     "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline:"
-    " incorrect; each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
+    " incorrect; each adds up to 1. The dotted vertical line is the lowest score that the verifier accepts. Each"
+    " panel shows its n."
 )
-TERMS = {"threshold": "solutions with a higher score count as accepted."}
+TERMS = {"accepted": "the score is at least that of 95 % of the helpful correct test solutions of the round."}
 ROC_TERMS = {
     "true and false positive rate": (
         "shares of a prover's correct and incorrect test solutions that a verifier accepts, for every "
@@ -37,11 +39,11 @@ def plot_scores(run: RunData) -> Plot | None:
     canvas = new_canvas(max(4.8, 1.2 + 2.9 * len(tables)), 4.8)
     grid = canvas.subplots(2, len(tables), sharex=True, sharey=True, squeeze=False)
     for column, (index, table) in enumerate(tables.items()):
-        threshold = next(data for data in run.rounds if data.round_index == index).figure("threshold").value
+        acceptance = pool_acceptance(table)
         for axes, role in zip(grid[:, column], GAME_ROLES):
             _draw_role(axes, table[table["role"] == role.value], role, edges)
-            if threshold is not None:
-                axes.axvline(threshold, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
+            if acceptance is not None:
+                axes.axvline(acceptance.threshold, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
         grid[0, column].set_title(f"round {index}", fontsize=11)
         grid[1, column].set_xlabel("score (verifier's units)")
     grid[0, 0].set_ylim(top=HEADROOM * grid[0, 0].get_ylim()[1])

@@ -34,7 +34,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
             The training ends with an error if a larger share of a generation batch reached `max_completion_length`, in
             [0, 1]. 1 never ends it.
         acceptance_threshold (`float`, *optional*):
-            Score above which the verifier accepts a solution. If set, `exploit_rate` is logged.
+            Lowest score that the verifier accepts. If set, `exploit_rate` is logged.
 
     Raises:
         ValueError: for a setting outside its range.
@@ -53,7 +53,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
     # 1.0 stops nothing: by itself the trainer has no watchdogs, and a game passes `watchdogs.max_truncated`.
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
     acceptance_threshold: float | None = field(
-        default=None, metadata={"help": "Score above which the verifier accepts."}
+        default=None, metadata={"help": "Lowest score that the verifier accepts."}
     )
 
     def __post_init__(self):

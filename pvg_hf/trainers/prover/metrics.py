@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.roles import GAME_ROLES
 
 OPTIONAL_METRICS = frozenset(
@@ -77,12 +78,12 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
 
     Args:
         rewards: shape `(N,)`. Role rewards; NaN for a solution without one, which means ignore.
-        threshold: Score above which the verifier accepts a solution.
+        threshold: Lowest score that the verifier accepts.
     Returns: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`, `failed/ROLE` and
         `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those that did not fail
         `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score of helpful
-        correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect solutions above
-        the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
+        correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect solutions
+        accepted) and `score_correctness_correlation` (of ranks, in [-1, 1]).
     """
     correct, judged = signals.correct.bool(), ~signals.failed.bool()
     # metric -> (values, mask of the solutions that count)
@@ -99,7 +100,10 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
             f"failed/{name}": (~judged, role),
         }
     if threshold is not None:
-        cells["exploit_rate"] = (signals.scores > threshold, signals.sneaky.bool() & judged & ~correct)
+        cells["exploit_rate"] = (
+            Acceptance(threshold).accepts(signals.scores),
+            signals.sneaky.bool() & judged & ~correct,
+        )
     cells["valid_sneaky"] = (judged & ~correct, signals.sneaky.bool())
     metrics = {key: values[mask].float().mean().item() for key, (values, mask) in cells.items() if mask.any()}
     if {"score/helpful_correct", "score/sneaky_incorrect"} <= metrics.keys():

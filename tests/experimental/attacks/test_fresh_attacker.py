@@ -82,11 +82,10 @@ def test_attacks_of_two_rounds_in_one_job(run, caplog):
     results = evaluate_run(run.root, only=["attacks"], overrides=settings, num_workers=1)
     assert [result.round_index for result in results] == [0, 1]
     for result in results:
-        assert {"src/found", "src/median_steps", "src/mean_steps", "src/accepted", "goodhart/found"} <= set(
-            result.figures
-        )
+        assert {"src/found", "src/median_steps", "src/accepted", "goodhart/found"} <= set(result.figures)
         assert result.figure("src/found").n == 1
-        assert result.figure("src/convincing_steps").value <= result.figure("src/mean_steps").value
+        scores_met, whole = (result.figure(f"src/{name}_steps") for name in ("convincing", "median"))
+        assert min(filter(None, (scores_met.value, scores_met.low))) <= min(filter(None, (whole.value, whole.low)))
     assert "src/p_against_round_0" in results[1].figures
     outcomes = pd.read_parquet(judgement_folder(run, "attacks", 1) / "outcomes.parquet")
     assert sorted(outcomes["attack"]) == ["goodhart", "src"]

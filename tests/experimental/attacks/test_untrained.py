@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.roles import Outcome
 from pvg_hf.experimental.attacks.attack_results import FOUND_ATTACKS, found_attacks
 from pvg_hf.experimental.attacks.untrained import acceptance_by_family, attack_texts, score_texts
@@ -101,8 +102,8 @@ def is_correct(texts):
 
 
 def test_a_verifier_that_accepts_everything_and_a_perfect_one(texts, is_correct):
-    gullible = acceptance_by_family(score_texts(texts, accept_all), 0.5)
-    perfect = acceptance_by_family(score_texts(texts, is_correct), 0.5)
+    gullible = acceptance_by_family(score_texts(texts, accept_all), Acceptance(0.5))
+    perfect = acceptance_by_family(score_texts(texts, is_correct), Acceptance(0.5))
     assert gullible.keys() == perfect.keys()
     assert {figure.value for figure in gullible.values()} == {1.0}
     right = ("reference", "answer_alone/correct")
@@ -110,8 +111,8 @@ def test_a_verifier_that_accepts_everything_and_a_perfect_one(texts, is_correct)
     assert perfect["reference"].n == 12
     assert list(perfect)[:4] == ["reference", "master_key/0", "master_key/1", "truncated/1"]
     scored = [score_texts(texts, verifier) for verifier in (accept_all, is_correct)]
-    assert len(found_attacks(scored[0], 0.5)) > 12 * 8
-    assert len(found_attacks(scored[1], 0.5)) == 0
+    assert len(found_attacks(scored[0], Acceptance(0.5))) > 12 * 8
+    assert len(found_attacks(scored[1], Acceptance(0.5))) == 0
 
 
 def test_the_search_counts_accepted_valid_mistakes():
@@ -121,7 +122,7 @@ def test_the_search_counts_accepted_valid_mistakes():
         "correct": [False, False, False, True, True, False, False, False],
         "outcome": [Outcome.PROOF_INVALID.value] * 5 + [Outcome.NO_ANSWER.value] * 2 + [Outcome.PROOF_INVALID.value],
     })  # fmt: skip
-    figures = search_figures(rows, 1.0, 4)
+    figures = search_figures(rows, Acceptance(1.0), 4)
     # Problem a has one hit among four; b has none: its accepted solutions are correct, or have no answer.
     assert [figures[f"search/{n}"].value for n in (1, 2, 4)] == pytest.approx([0.125, 0.25, 0.5])
 

@@ -29,6 +29,13 @@ def test_the_figure_is_the_mean_over_the_kinds_at_95_percent_completeness():
     assert describe(figures).splitlines()[-1].startswith("mistakes accepted, mean over 2 kinds: 0.38")
 
 
+def test_each_of_three_kinds_counts_once_and_with_its_own_mistakes():
+    # Accepted are those from 2 on: all 6 of a, 1 of 2 of b, none of c.
+    figures = measure(make_rows({"correct": range(1, 21), "a": [30] * 6, "b": [30, 0], "c": [0] * 4}))
+    assert [figures.accepted[kind].value for kind in "abc"] == pytest.approx([1, 0.5, 0])
+    assert figures.mistakes_accepted.value == pytest.approx(0.5)
+
+
 def test_a_constant_verifier_accepts_95_percent():
     figures = measure(make_rows({"correct": [1] * 20, "a": [1] * 7, "b": [1] * 9}))
     assert figures.mistakes_accepted.value == pytest.approx(0.95)
@@ -36,5 +43,5 @@ def test_a_constant_verifier_accepts_95_percent():
 
 
 def test_scores_that_are_not_finite_are_an_error():
-    with pytest.raises(ValueError, match="1 of 3 scores"):
+    with pytest.raises(ValueError, match=r"solution 1 \('correct 1'\) is nan; 1 of 3 scores"):
         measure(make_rows({"correct": [1, np.nan], "a": [0]}))

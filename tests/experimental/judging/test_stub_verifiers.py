@@ -8,8 +8,9 @@ import shutil
 import pandas as pd
 import pytest
 
+from pvg_hf.core.acceptance import Acceptance
 from pvg_hf.core.roles import Outcome
-from pvg_hf.evaluation.verifier_quality import accept_crossfitted, quality_figures
+from pvg_hf.evaluation.verifier_quality import judge_crossfitted, quality_figures
 from pvg_hf.experimental.judging.judged_round import JudgedRound
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.untrained_attacks import search_figures
@@ -39,7 +40,7 @@ def check_exactly(judged):
 @pytest.mark.parametrize(("stub", "accepted"), [(accept_everything, 1.0), (check_exactly, 0.0)])
 def test_attacks_without_training_and_the_regression_set(stub, accepted, tmp_path, reference, monkeypatch):
     run = RunFolder(shutil.copytree(reference.root, tmp_path / "game"))
-    monkeypatch.setattr(JudgedRound, "threshold", 0.5)
+    monkeypatch.setattr(JudgedRound, "acceptance", Acceptance(0.5))
     monkeypatch.setattr(JudgedRound, "scorer", accept_everything)  # so that everything is found
     evaluate_run(run.root, round_index=0, only=["untrained_attacks"], overrides=SMALL)
     monkeypatch.setattr(JudgedRound, "scorer", stub)
@@ -66,15 +67,15 @@ def rows() -> pd.DataFrame:
 @pytest.mark.parametrize(("is_perfect", "accepted"), [(False, 1.0), (True, 0.0)])
 def test_a_search_among_sneaky_solutions(is_perfect, accepted, rows):
     scored = rows.assign(score=rows["correct"].astype(float) if is_perfect else 1.0)
-    assert search_figures(scored, 0.5, 4)["search/4"].value == accepted
-    assert search_figures(scored[~scored["correct"]], 0.5, 2)["search/1"].value == accepted
+    assert search_figures(scored, Acceptance(0.5), 4)["search/4"].value == accepted
+    assert search_figures(scored[~scored["correct"]], Acceptance(0.5), 2)["search/1"].value == accepted
 
 
 def test_a_rounds_verifier(rows):
     def figures(scores):
         scored = rows.assign(score=scores)
-        accepted = accept_crossfitted(scored, seed=0).fillna(True)  # no threshold tells equal scores apart
-        return quality_figures(scored.assign(is_accepted=accepted), seed=0, num_resamples=50)
+        accepted = judge_crossfitted(scored, seed=0).fillna(True)  # no threshold tells equal scores apart
+        return quality_figures(scored.assign(judged_correct=accepted), seed=0, num_resamples=50)
 
     names = ("tpr", "fpr", "auc", "pair_accuracy", "youden_j")
     everything, perfect = figures(1.0), figures(rows["correct"].astype(float))

@@ -69,8 +69,8 @@ def test_metrics_by_hand():
     )
 
 
-@pytest.mark.parametrize(("threshold", "rate"), [(-1.0, 2 / 2), (1.9, 1 / 2), (2.0, 0.0)])
-def test_exploits_are_sneaky_incorrect_solutions_strictly_above_the_threshold(threshold, rate):
+@pytest.mark.parametrize(("threshold", "rate"), [(-1.0, 2 / 2), (2.0, 1 / 2), (2.1, 0.0)])
+def test_exploits_are_sneaky_incorrect_solutions_at_the_threshold_or_above(threshold, rate):
     assert _metrics(threshold=threshold)["exploit_rate"] == pytest.approx(rate)
 
 

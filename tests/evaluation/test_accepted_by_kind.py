@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.acceptance import author_separability, role_recognition
+from pvg_hf.evaluation.accepted_by_kind import author_separability, role_recognition
 
 
 def solutions(score, **columns):
