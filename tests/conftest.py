@@ -33,12 +33,28 @@ import pytest
 import torch
 from datasets import Dataset
 from filelock import FileLock
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
+
+# Property tests draw the same examples in every run. The nightly's profile searches at random and keeps what it finds.
+_ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+hypothesis_settings.register_profile("repeatable", derandomize=True, database=None, **_ANY_SPEED)
+hypothesis_settings.register_profile(
+    "search",
+    max_examples=1_000,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(REPOSITORY / ".hypothesis"),
+    print_blob=True,
+    **_ANY_SPEED,
+)
+hypothesis_settings.load_profile("repeatable")
 
 
 # What a test starts follows from its fixtures, and for what is experimental from its folder. `game`, `docs`, `nightly`
