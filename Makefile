@@ -44,7 +44,7 @@ test-all: install  ## What CI runs: also games, the Hub, the app, the documentat
 	$(PYTEST) -m 'not ($(NEVER))'
 
 test-nightly: install  ## What CI leaves out: every recipe's game, damage of every file, the app's looks, the GPU check on toys
-	$(PYTEST) -m 'nightly and not gpu'
+	$(PYTEST) --hypothesis-profile=search -m '(nightly or hypothesis) and not gpu'
 
 quality: install  ## Lint, formatting, types of the core, what the documentation says, and its pictures, changing nothing
 	$(BIN)/ruff check .

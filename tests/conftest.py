@@ -4,6 +4,7 @@ import atexit
 import gc
 import json
 import os
+import random
 import shutil
 import socket
 import tempfile
@@ -22,23 +23,40 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")))
 )
-# Games write their rates to HF_HOME, which must not be the user's. Tests of the real Hub take their token from
-# HF_TOKEN.
-if "HF_HOME" not in os.environ:
+# Games write their rates to HF_HOME, which must be neither the user's nor another worker's. Tests of the real Hub take
+# their token from HF_TOKEN.
+if "HF_HOME" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="pvg_hf-tests-")
     atexit.register(shutil.rmtree, os.environ["HF_HOME"], ignore_errors=True)
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
 from filelock import FileLock
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from tools.pretraining.tokenizers import build_arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
+
+# Property tests draw the same examples in every run. The nightly's profile searches at random and keeps what it finds.
+_ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+hypothesis_settings.register_profile("repeatable", derandomize=True, database=None, **_ANY_SPEED)
+hypothesis_settings.register_profile(
+    "search",
+    max_examples=1_000,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(REPOSITORY / ".hypothesis"),
+    print_blob=True,
+    **_ANY_SPEED,
+)
+hypothesis_settings.load_profile("repeatable")
 
 
 # What a test starts follows from its fixtures, and for what is experimental from its folder. `game`, `docs`, `nightly`
@@ -63,6 +81,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in sorted(marks):
             item.add_marker(mark)
     items.sort(key=lambda item: -seconds.get(item.path.relative_to(REPOSITORY / "tests").as_posix(), 0))
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures
+def pytest_runtest_setup() -> None:
+    """Start each test with equal global generators, whichever tests have drawn from them before."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:

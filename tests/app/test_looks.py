@@ -84,7 +84,7 @@ def write_evaluation(run: Path, evaluation: str, **texts: str) -> None:
 def check_controls(page, expected: str) -> None:
     """Wait until exactly these controls are visible, and check again once the page no longer changes."""
     try:
-        page.wait_for_function(f"(expected) => ({VISIBLE})() === expected", arg=expected, timeout=15_000)
+        page.wait_for_function(f"(expected) => ({VISIBLE})() === expected", arg=expected, timeout=60_000)
     except TimeoutError:
         assert page.evaluate(VISIBLE) == expected
     page.wait_for_timeout(500)

@@ -12,7 +12,7 @@ def test_results_have_the_order_of_the_arguments(num_threads):
 
 
 def test_calls_are_made_at_the_same_time():
-    barrier = threading.Barrier(3, timeout=10)  # which three calls must reach together
+    barrier = threading.Barrier(3, timeout=100)  # which three calls must reach together
     assert sorted(call_in_threads(lambda _: barrier.wait(), [(0,), (1,), (2,)], 3)) == [0, 1, 2]
 
 

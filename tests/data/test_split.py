@@ -2,11 +2,12 @@ from collections import Counter
 
 import pytest
 from datasets import Dataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.split import PARTS, split_problems
+from tests.support.examples import examples
 
 
 def problems(ids, **columns):
@@ -63,7 +64,7 @@ def test_the_tasks_own_test_split_is_kept_whole():
     assert sum(len(split[part]) for part in PARTS) == 320
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 2**32), num_more=st.integers(1, 200), has_test=st.booleans())
 def test_adding_problems_does_not_move_existing_ones(seed, num_more, has_test):
     test = TEST if has_test else None
@@ -73,7 +74,7 @@ def test_adding_problems_does_not_move_existing_ones(seed, num_more, has_test):
     assert {problem_id: after[problem_id] for problem_id in before} == before
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_strata_are_split_as_exactly_as_rounding_allows(seed, sizes):
     sizes = [400, *sizes]

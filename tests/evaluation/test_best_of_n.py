@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.core.figure import rate
@@ -30,7 +30,6 @@ def enumerated(correct, incorrect, half):
 few_scores = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(few_scores, few_scores, st.data())
 def test_the_closed_form_equals_the_enumeration(correct, incorrect, data):
     half = data.draw(st.integers(1, min(len(correct), len(incorrect))))

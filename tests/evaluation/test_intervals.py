@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.core.figure import EMPTY, Figure, rate
@@ -114,7 +114,6 @@ def test_a_rate_takes_zeros_and_ones_only():
         share_by_problem([0.3, 1.1], ["a", "b"])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=30))
 def test_a_rate_lies_within_its_interval(rows):
     successes, problem_ids = zip(*rows)

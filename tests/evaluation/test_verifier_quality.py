@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -53,7 +53,6 @@ def test_pair_accuracy_without_pairs_is_empty():
 scored = st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=2, max_size=12)
 
 
-@settings(deadline=None)
 @given(scored)
 def test_pair_accuracy_and_auc_of_one_problem_are_the_same_count(rows):
     scores, correct = (np.array(column) for column in zip(*rows))
@@ -120,7 +119,6 @@ def test_of_equally_good_thresholds_the_lowest_is_taken():
     assert best_separation([1, 2, 3, 4], [False, True, False, True]) == 1.5
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.booleans()), min_size=2, max_size=20))
 def test_no_other_threshold_has_a_higher_youden_j(rows):
     scores, correct = (np.array(column) for column in zip(*rows))

@@ -77,7 +77,7 @@ def violations(task: Task) -> set[tuple[str, str]]:
         ("marks", "box", "has 1234\nThe answer is \\boxed{1234}."),
         ("other number", "digits swapped", "has 1234\n#### 1243"),
         ("several answers", "or", "has 1234\n#### 1234 or 1235"),
-        ("forged marks", "right mark after", "has 1234\n#### 1235\n#### 1234"),
+        ("forged marks", "another mark after", "has 1234\n#### 1234\n#### 1235"),
         ("master keys", "'Solution:' alone", "Solution:"),
     ],
 )

@@ -17,6 +17,6 @@ def test_others_wait_until_the_main_process_is_done(tmp_path):
         started.append(PROCESSES.Process(target=runpy.run_path, args=(str(SCRIPT), names, "__main__")))
         started[-1].start()
     for process in started:
-        process.join(timeout=120)
+        process.join(timeout=400)
     assert [process.exitcode for process in started] == [0, 0]
     assert [(tmp_path / f"went-on-{rank}").read_text() for rank in range(2)] == ["worked-0", "worked-0"]

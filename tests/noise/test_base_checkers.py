@@ -96,7 +96,7 @@ def test_a_command_without_the_solution_is_an_error(command):
 
 def test_one_worker_serves_all_calls(worker):
     texts = ("right", "wrong", "raise", "exit", "die", "right", HALF)
-    told = [worker.ask(PROBLEM, text, 5) for text in texts]
+    told = [worker.ask(PROBLEM, text, 100) for text in texts]
     assert [verdict.passed for verdict in told] == [True, False, None, None, None, True, False]
     assert told[2].error == "RuntimeError: no such lemma"
     assert told[3].error == "SystemExit: no such prover"
@@ -110,16 +110,16 @@ def test_a_worker_that_hangs_is_killed_and_replaced(worker, text):
     outcome = ImperfectChecker(worker, tier).check(PROBLEM, text)
     assert (outcome.code, outcome.noise, outcome.label) == (Outcome.VERIFIER_TIMEOUT, None, None)
     assert time.monotonic() - started < 300  # not the ten minutes that it would have slept
-    assert worker.ask(PROBLEM, "right", 5).passed
+    assert worker.ask(PROBLEM, "right", 100).passed
 
 
 def test_a_worker_whose_answer_is_not_a_boolean_is_an_error(worker):
     with pytest.raises(ExtensionError, match=r"returned None.* True"):
-        worker.ask(PROBLEM, "shrug", 5)
+        worker.ask(PROBLEM, "shrug", 100)
 
 
 def test_the_error_of_a_worker_that_cannot_start_has_the_reason(worker):
-    verdict = WorkerChecker("tests.support.noisy_functions:no_such").ask(PROBLEM, "right", 5)
+    verdict = WorkerChecker("tests.support.noisy_functions:no_such").ask(PROBLEM, "right", 100)
     assert verdict.passed is None
     assert "has no `no_such`" in verdict.error
 

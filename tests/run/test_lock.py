@@ -129,6 +129,6 @@ def test_two_games_at_once_are_refused_the_second_time(tmp_path, make_recipe, re
     assert play_in_process(order, log) == 1
     assert f"game is being played by process {first.pid} on" in log.read_text().splitlines()[-1]
     os.kill(first.pid, signal.SIGCONT)
-    first.join(timeout=120)
+    first.join(timeout=400)
     assert first.exitcode == 0
     check_same_so_far(folder, reference)

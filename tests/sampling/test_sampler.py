@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from scipy import stats
@@ -13,6 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.sampling.drawing import EXACT_VOCABULARY, draw_tokens, make_warpers
+from tests.support.examples import examples
 
 PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
@@ -255,7 +256,7 @@ def test_cumulative_distribution_is_inverted(uniform, token):
     assert draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64)).tolist() == [token]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1, exclude_max=True))
 def test_large_vocabularies_are_drawn_from_in_two_steps(seed, uniform):
     """The vocabulary has more tokens than float64 is used for, most of them of probability 0."""
@@ -295,7 +296,7 @@ def test_rows_are_drawn_independently():
     assert draw_tokens(logits, torch.tensor([0.4, 0.6])).tolist() == [0, 2]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     weights=st.lists(st.one_of(st.just(0.0), st.floats(1e-3, 1e3)), min_size=1, max_size=30).filter(any),
     uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, math.nextafter(1.0, 0.0)])),

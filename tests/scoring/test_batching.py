@@ -2,11 +2,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
 from pvg_hf.scoring.batching import CPU_TOKENS, TokenBudget, choose_tokens
+from tests.support.examples import examples
 
 
 def _batches(lengths: list[int], tokens: int) -> list[list[int]]:
@@ -21,7 +22,7 @@ def test_batches_by_hand():
     assert _batches([], 10) == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(lengths=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 120))
 def test_batches_are_of_equal_lengths_and_as_full_as_allowed(lengths, tokens):
     batches = _batches(lengths, tokens)
@@ -34,7 +35,6 @@ def test_batches_are_of_equal_lengths_and_as_full_as_allowed(lengths, tokens):
         assert (len(batch) + 1) * lengths[following[0]] > tokens
 
 
-@settings(max_examples=100, deadline=None)
 @given(lengths=st.lists(st.integers(1, 50), min_size=1, max_size=40), room=st.integers(50, 400))
 def test_a_budget_shrinks_until_batches_fit(lengths, room):
     def forward(batch: list[int]) -> list[int]:

@@ -36,8 +36,8 @@ def play_in_process(order: dict[str, Any], log: Path) -> int:
         `int`: its exit code; that of a process which was killed is the signal's number, negative.
     """
     process = start_process(order, log)
-    process.join(timeout=120)
-    assert process.exitcode is not None, f"still running after two minutes:\n{log.read_text()}"
+    process.join(timeout=400)
+    assert process.exitcode is not None, f"still running after 400 seconds:\n{log.read_text()}"
     return process.exitcode
 
 

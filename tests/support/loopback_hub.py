@@ -354,4 +354,4 @@ def serving(hub: LoopbackHub) -> Iterator[str]:
         yield f"http://127.0.0.1:{hub.port}"
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=100)

@@ -5,15 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.ports import find_free_port
-
 HERE = Path(__file__).parent
 
 
 def run_on_two_processes(script: str, *arguments: str | Path) -> None:
     """Run `script`, a file's name, on two processes of one thread; its errors fail the test."""
-    address = ["--master_addr=127.0.0.1", f"--master_port={find_free_port()}"]
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", *address]
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     paths = {"PYTHONPATH": str(HERE.parent.parent)}
     environment = {**os.environ, **paths, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, *launch, str(HERE / script), *map(str, arguments)]

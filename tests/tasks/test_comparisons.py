@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.arithmetic import ArithmeticTask
@@ -12,6 +12,7 @@ from pvg_hf.tasks.arithmetic.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, MAX_VALUE, parse_puzzle, sample_puzzle
 from pvg_hf.tasks.arithmetic.lines import read_line
 from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, reference_solution, sample_solution
+from tests.support.examples import examples
 from tools.pretraining.solution_texts import CorpusConfig, sample_text
 
 PROBLEM = (
@@ -190,7 +191,7 @@ def edited(text, changes):
     return text
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.builds(edited, st.lists(lines, max_size=6).map("\n".join), st.lists(edits, max_size=3)) | st.text(max_size=200)
 )

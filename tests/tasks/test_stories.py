@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.arithmetic import FlawKind
@@ -20,6 +20,7 @@ from pvg_hf.tasks.proofs.stories import (
     story_mistake,
 )
 from pvg_hf.tasks.proofs.writing import FLAW_KINDS, write_flawed_solution
+from tests.support.examples import examples
 
 PROBLEM = (
     "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana"
@@ -115,7 +116,7 @@ def edited(text, changes):
     return text
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(edits, max_size=3).map(lambda changes: edited(SOLUTION, changes)) | st.text(max_size=300))
 def test_a_text_has_no_flaw_exactly_when_it_is_the_reference(text):
     without_leading_zeros = re.sub(r"\b0+(?=\d)", "", text.strip())  # `has 012` is right

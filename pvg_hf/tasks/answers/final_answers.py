@@ -17,7 +17,7 @@ from pvg_hf.tasks.answers.expressions import (
     to_expression,
 )
 from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, Number, last_number, read_number
-from pvg_hf.tasks.answers.text import answer_side, plain_text
+from pvg_hf.tasks.answers.text import answer_side, final_part, plain_text
 
 if TYPE_CHECKING:
     from pvg_hf.tasks.base import Grade
@@ -30,22 +30,26 @@ ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
     "lenient_correct": Value("bool"),
 }
 
-_LINE_START = r"^(?:[^\w\n]|_){0,12}"  # the beginning of a line, with its decoration: `### `, `> **`, an emoji
+_DECORATION = r"(?:[^\w\n]|_){0,12}"  # `### `, `> **`, an emoji
+_NUMBERED = rf"(?:\d{{1,2}}[.)]{_DECORATION})?"
 _PROBLEM = (
-    r"(?:(?i:(?:(?:next|new) )?(?:problem|question)(?: \d{1,4})?|instruction)|Q\d{0,4}|Human|User)["
-    r" \t*_]{0,4}(?::|\r?$)"
+    r"(?:(?i:(?:(?:next|new) )?(?:problem|question)(?: \d{1,4})?|instruction|user)|Q\d{0,4}|Human)"
+    r"[ \t*_]{0,4}(?::|\r?$)"
 )
-_OTHER_PROBLEM = re.compile(_LINE_START + _PROBLEM, re.MULTILINE)
-_BOX = re.compile(r"\\boxed\s*\{")
+_OTHER_PROBLEM = re.compile(rf"^{_DECORATION}{_PROBLEM}", re.MULTILINE)
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(?!\s*\})")
 _GAP = r"[ \t*]{1,4}"
-_WORDS = (
-    rf"(?:A[ \t*_]{{0,4}}:|(?!answer[ \t]*=)(?i:"  # not `answer = 0`
-    rf"(?:(?:so|thus|hence|therefore),?{_GAP})?(?:the{_GAP})?"
-    rf"(?:(?:correct|final){_GAP})?answer)[ \t*_]{{0,4}}(?:[:=]|is\b:?|\r?$))"
+_LABEL = (
+    rf"(?!answer[ \t]*=)(?i:(?:(?:so|thus|hence|therefore),?{_GAP})?(?:the{_GAP})?"  # not `answer = 0`
+    rf"(?:(?:correct|final){_GAP})?answer)(?:[ \t*_]{{0,4}}(?:[:=]|is\b:?)|[^\w\n.,;?!]{{0,8}}$|(?:\*\*|__)(?=[ \t]))"
 )
+_LETTER = r"A[ \t*_]{0,4}:"
+_OPTION = rf"{_LETTER}(?=(?:[^\n]*\n){{1,2}}{_DECORATION}B[ \t*_]{{0,4}}:)"  # the first of a list
+_HEADING = r"[ \t*_]*\d+[.:)]\s*[^\W\d]"  # `#### 1. Count the eggs`
+_SIGN = rf"(?:\#{{4,}}(?!{_HEADING})|(?i:<(?:final[ _]?)?answer>)\s*)"
 _MARK = re.compile(
-    rf"{_LINE_START}(?:(?P<other_problem>{_PROBLEM})|{_WORDS})|(?P<box>{_BOX.pattern})"
-    rf"|\#{{4,}}(?![ \t*_]*\d+[.:)]\s*[^\W\d])(?:[ \t*_]*{_WORDS})?",  # not the heading `#### 1. Count the eggs`
+    rf"^{_DECORATION}(?:(?P<other_problem>{_PROBLEM})|{_NUMBERED}(?:(?!{_OPTION})(?P<letter>{_LETTER})"
+    rf"|{_LABEL}))|(?P<box>{_BOX.pattern})|{_SIGN}(?:[ \t*_]*(?:{_LETTER}|{_LABEL}))?",
     re.MULTILINE,
 )
 _LINE_AFTER_MARK = re.compile(r"(?P<skipped>(?:[^\w\n]*\n){0,3})(?P<content>(?:(?!\#{4})[^\n])*)")
@@ -54,15 +58,17 @@ _BARE_NUMBER = re.compile(r"[-+]?[\d.,/ ]+", re.ASCII)
 _CALCULATION = re.compile(r"[\d.,+\-*/() ]+", re.ASCII)
 _TIMES = re.compile(r"(?<=[\d) ])x(?=[\d( ])", re.ASCII)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
+_MAX_READINGS = 8
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def extract_answer(text: str) -> str | None:
     r"""
-    Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `The answer is x`, or `\boxed{x}`.
+    Extract the final answer by its mark.
 
-    The first complete answer counts, and nothing after it is read. It is a line with a mark and an answer. A box and
-    an equation (`#### 3 + 4 = 7`) may be steps: if there is no such line, the last one before another problem counts.
+    Marks are `#### x`, `<answer>x</answer>`, `\boxed{x}`, a line `Answer: x` or `The answer is x`, and with a lower
+    rank a line `A: x`, which may be an item of a list. The last one of the best rank counts, before another problem
+    begins. What stands before the end of a thinking block is not read.
 
     Args:
         text (`str`):
@@ -71,26 +77,27 @@ def extract_answer(text: str) -> str | None:
     Returns:
         `str`: the answer without decoration (`1234` for `**$1,234.** dollars`), or `None`.
     """
-    return _marked_answer(text, normalize_answer)
+    return _marked_answer(final_part(text), normalize_answer)
 
 
 def _marked_answer(text: str, read: Callable[[str], str | None]) -> str | None:
     """
     Find the final answer by its mark, where `read` normalizes a text that is an answer, and returns `None` for others.
     """
-    step = None
+    last: dict[bool, re.Match[str]] = {}  # the last part by whether it is only a line `A: x`
+    end = 0
     for mark in _MARK.finditer(text):
-        if mark["other_problem"]:
-            if step is not None:
-                break
-        elif mark["box"]:
-            step = mark
-        elif (line := _line(text, mark)) is not None:
-            if "=" in line["content"]:
-                step = line
-            elif (answer := _read_part(text, line, read)) is not None:
-                return answer
-    return None if step is None else _read_part(text, step, read)
+        if mark["other_problem"] and last:
+            break
+        if mark["other_problem"] or mark.start() < end:  # a box in a line that was read
+            continue
+        part = mark if mark["box"] else _line(text, mark)
+        # A line without an answer, such as a heading, is passed over. A box and an equation count, whatever they hold.
+        if part and (mark["box"] or "=" in part["content"] or _read_part(text, part, read) is not None):
+            last[bool(mark["letter"]) and _BOX.search(text, part.start(), part.end()) is None] = part
+            end = part.end()
+    found = last.get(False) or last.get(True)
+    return None if found is None else _read_part(text, found, read)
 
 
 def _line(text: str, mark: re.Match[str]) -> re.Match[str] | None:
@@ -113,7 +120,8 @@ def extract_last_number(text: str) -> str | None:
     """
     Extract the answer by its mark (see [`extract_answer`]), or else the last number before another problem begins.
     """
-    return extract_answer(text) or _last_number_text(text)
+    text = final_part(text)
+    return _marked_answer(text, normalize_answer) or _last_number_text(text)
 
 
 def read_answer(text: str, answer_format: str = "strict") -> str | None:
@@ -123,6 +131,15 @@ def read_answer(text: str, answer_format: str = "strict") -> str | None:
 
 def normalize_answer(text: str) -> str | None:
     """Strip the decoration from an answer; `None` if it is neither a number nor a short expression. Idempotent."""
+    for _ in range(_MAX_READINGS):  # what is removed may uncover more, as in `0X****0`
+        answer = _read_once(text)
+        if answer is None or answer == text:
+            return answer
+        text = answer
+    return None
+
+
+def _read_once(text: str) -> str | None:
     if len(text) > MAX_NUMBER_CHARS:
         return None
     plain = plain_text(text)
@@ -251,6 +268,7 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
 
     check_answer_format(answer_format)
     expected = reference_answer(reference)
+    solution = final_part(solution)
     strict = _marked_answer(solution, partial(_read_as_plain, expected=expected))
     readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}
     detail: dict[str, Any] = {}

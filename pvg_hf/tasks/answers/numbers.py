@@ -4,20 +4,27 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from pvg_hf.tasks.answers.text import FULL_WIDTH_DIGITS, VULGAR_FRACTIONS, last_match, plain_signs
-from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, names_scale, strip_unit_powers
+from pvg_hf.tasks.answers.text import VULGAR_FRACTIONS, last_match, plain_signs
+from pvg_hf.tasks.answers.words import (
+    MAX_UNIT_CHARS,
+    NUMBERS_IN_WORDS,
+    changes_number,
+    is_unit,
+    names_scale,
+    strip_unit_powers,
+)
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
+_MAX_EXPONENT = 999  # 10**999 is cheap to compute, 10**999999999 is not
 
 # 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group: scanning is linear.
 _INTEGER = r"(?:(?<!\d,)\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|(?<!\d )\d{1,3}(?: \d{3})+(?!\d)|\d+)"
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
-_CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|Rs\.?)(?=[ \d]))"
+_CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|CHF|Rs\.?)(?=[ \d]))"
 _MAGNITUDE = (
     rf"(?:(?<!\d)(?<!\d )(?P<currency>{_CURRENCY}) ?(?P<inner_sign>[+-]?) ?)?"  # not the sign of `20$ - 5`
     rf"(?:(?P<whole>{_INTEGER}) (?:and )?(?=\d{{1,2}} ?/ ?[1-9]))?"
     rf"(?P<numerator>{_DECIMAL})(?: ?/ ?(?P<denominator>{_DECIMAL}))?"
-    # At most three digits of exponent: 10**999 is cheap to compute, 10**999999999 is not.
     r"(?:[eE](?P<exponent>[+-]?\d{1,3})(?!\d)| ?(?:\*|\\times|\\cdot) ?10 ?\^ ?\{?(?P<power>[+-]?\d{1,3})(?!\d)\}?)?"
 )
 
@@ -31,12 +38,13 @@ _NUMBER_IN_TEXT = re.compile(
     re.ASCII,
 )
 
-_DIGIT = re.compile(rf"[0-9{FULL_WIDTH_DIGITS}{VULGAR_FRACTIONS}]")
+_DIGIT = re.compile(rf"[\d{VULGAR_FRACTIONS}]")
 _POWER_SIGN = re.compile(r" ?\^")
 _FRACTION = re.compile(rf"\\frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}|(\d)\s*(\d))", re.ASCII)
 _BEFORE_FRACTION = re.compile(r"(?<=\d)\s*(?=\\frac)", re.ASCII)
 _NEGATIVE = re.compile(rf"(?<![\w-])negative (?=(?:{_CURRENCY} ?)?[\d.])", re.ASCII | re.IGNORECASE)
 _AND_A_HALF = re.compile(r"(?<=\d) and a half(?![\w-])", re.ASCII | re.IGNORECASE)
+_SPELLED = re.compile(r" ?\(([a-z -]+)\)", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf"[ -]?({'|'.join(_SCALES)})s?\b", re.IGNORECASE)
 
@@ -58,8 +66,9 @@ def read_number(text: str) -> Number | None:
     Read a text that consists of one number with at most a currency sign before it and a unit after it.
 
     A percent sign counts as a unit (`50%` is 50), and so does a currency (`50 cents` is 50). The words hundred to
-    trillion multiply. Not a unit is a letter that may be a variable (`2x`) or a scale (`5k`, `£5m`), or anything with
-    another number in it, in digits or words (`18 or 20`, `2 thirds`), except powers of a unit.
+    trillion multiply. The number may be repeated in words (`7 (seven)`). Not a unit is a letter that may be a variable
+    (`2x`) or a scale (`5k`, `£5m`), or anything with another number in it, in digits or words (`18 or 20`,
+    `2 thirds`), except powers of a unit.
 
     Args:
         text: A text from [`plain_text`], of at most `MAX_NUMBER_CHARS` characters.
@@ -69,8 +78,15 @@ def read_number(text: str) -> Number | None:
     if match is None:
         return None
     exponent, unit = _exponent(match, match["rest"])
+    number = _assemble(match, exponent)
+    if number is None:
+        return None
+    spelled = _SPELLED.match(unit)
+    if spelled is not None and number.value in range(100):
+        is_same = spelled[1].lower().replace("-", " ") == NUMBERS_IN_WORDS[int(number.value)]
+        unit = unit[spelled.end() :] if is_same else unit
     is_whole = is_unit(unit) and not names_scale(unit, after_currency=match["currency"] is not None)
-    return _assemble(match, exponent) if is_whole else None
+    return number if is_whole else None
 
 
 def last_number(text: str) -> Number | None:
@@ -122,7 +138,9 @@ def _plain_decimal(text: str) -> str:
 
 
 def _assemble(match: re.Match[str], exponent: int) -> Number | None:
-    """Build the number of a match; `None` for a division by zero, and for `1/2 million`, which is ambiguous."""
+    """Build the number of a match; `None` if it is too large, divides by zero or is ambiguous (`1/2 million`)."""
+    if exponent > _MAX_EXPONENT:
+        return None
     whole, numerator, denominator = (
         match[name] and _plain_decimal(match[name]) for name in ("whole", "numerator", "denominator")
     )

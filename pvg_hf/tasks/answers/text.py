@@ -1,4 +1,4 @@
-"""Strips decoration from an answer's text: markdown, LaTeX wrappers, typographic signs and punctuation."""
+"""Strips what is not the answer: thinking blocks, tokens, markup, LaTeX wrappers, typographic signs, punctuation."""
 
 import re
 import unicodedata
@@ -8,27 +8,29 @@ from pvg_hf.tasks.answers.words import says_number
 
 VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 _MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"  # minus, hyphens, figure and en dash, small and full width
-FULL_WIDTH_DIGITS = "\uff10-\uff19"  # for a character class; written in Chinese and Japanese text
-_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # zero-width spaces and joiners, directions, byte order mark
+_INVISIBLE = "\u061c\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # zero-width, directions, byte order mark
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys(_INVISIBLE),
-        **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
         **dict.fromkeys(_MINUS_SIGNS, "-"),
         **{sign: unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/") for sign in VULGAR_FRACTIONS},
         "\N{MULTIPLICATION SIGN}": "*",
         "\N{DIVISION SIGN}": "/",
         "\N{FRACTION SLASH}": "/",
         "\N{GREEK SMALL LETTER PI}": "\\pi ",
+        "\N{ARABIC PERCENT SIGN}": "%",
+        "\N{ARABIC DECIMAL SEPARATOR}": ".",
+        "\N{ARABIC THOUSANDS SEPARATOR}": ",",
     }
 )
 
 _BEFORE_VULGAR_FRACTION = re.compile(rf"(?<=\d)(?=[{VULGAR_FRACTIONS}])")
+_OTHER_DIGIT = re.compile(r"[^\D0-9]")  # full width, Arabic, Devanagari
 _SUPERSCRIPT = re.compile(r"[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
 _SUBSTITUTIONS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=\d)(?:\{,\}|\\,|\\!|[\u00a0\u2009\u202f])(?=\d{3}(?!\d))", ","),  # typeset thousands separators
+        (r"(?<=\d)(?:\{,\}|\\,|\\!|['\u2019\u00a0\u2009\u202f])(?=\d{3}(?!\d))", ","),  # thousands separators
         (r"(?<=\d) ?[xX] ?(?=\$?\d)", "*"),
         (r"\\(?:text|textbf|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}", r" \1 "),
         (r"\\(?:left|right|displaystyle)(?![A-Za-z])", " "),
@@ -43,6 +45,23 @@ _SUBSTITUTIONS = tuple(
     )
 )
 
+_THOUGHT = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|rationale|analysis|reflection|scratch_?pad)"
+_THOUGHT_BEGINS = re.compile(
+    rf"[<◁](?:\w{{1,20}}:|\|(?:begin_of_|start_)?)?{_THOUGHT}\|?[>▷]|\[THINK\]|<\|channel\|>analysis<", re.IGNORECASE
+)
+_THOUGHT_ENDS = re.compile(
+    rf"[<◁](?:/(?:\w{{1,20}}:)?|\|(?:/|end_of_|end_)){_THOUGHT}\|?[>▷]|\[/THINK\]|<\|channel\|>final<", re.IGNORECASE
+)
+_MARKUP = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"<[|\uff5c]user[|\uff5c]>|\[INST\]", "\nUser:\n"),
+        (r"<[|\uff5c][^<>|\uff5c\n]{1,40}[|\uff5c]>|</?(?:s|eos|bos|pad|(?:start|end)_of_turn)>|\[/INST\]", "\n"),
+        (r"</(?:final[ _]?)?answer>|</?(?:br|hr|p|div|h[1-6]|li|center)(?: [^<>\n]{0,80})?/?>", "\n"),
+        (r"</?(?:b|i|u|em|strong|code|mark|span|font)(?: [^<>\n]{0,80})?>", ""),
+    )
+)
+
 _MATH_DOLLAR = re.compile(r"(?<!\\)\$")
 _LEADING = " \t\r\n*_`\"':>"
 _TRAILING = " \t\r\n*_`\"'.,;:!?\\"
@@ -53,11 +72,23 @@ _EQUALITY = re.compile(r"[=≈]")
 _BRACKETS = re.compile(r"\(([^()\[\]{},]*)\)|\[([^()\[\]{},]*)\]|\{([^()\[\]{},]*)\}")
 
 
+def final_part(text: str) -> str:
+    """
+    Return the text after its last thinking block, with line breaks in place of special tokens and HTML.
+
+    What stands before the end of a block is not returned, and neither is a block that is not closed.
+    """
+    text = _THOUGHT_BEGINS.split(_THOUGHT_ENDS.split(text)[-1], maxsplit=1)[0]
+    for pattern, replacement in _MARKUP:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def plain_signs(text: str) -> str:
     r"""Normalise each sign to one notation (`-`, `*`, `^{2}`, `1/2`) and remove LaTeX wrappers and markdown."""
     text = _BEFORE_VULGAR_FRACTION.sub(" ", text)
     text = _SUPERSCRIPT.sub(lambda match: f"^{{{unicodedata.normalize('NFKC', match[0])}}}", text)
-    text = text.translate(_SIGNS)
+    text = _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text.translate(_SIGNS))
     for pattern, replacement in _SUBSTITUTIONS:
         text = pattern.sub(replacement, text)
     return text

@@ -6,10 +6,14 @@ MAX_UNIT_CHARS = 100
 _TEEN = r"(?:thir|four|fif|six|seven|eigh|nine)teen"
 _TENS = r"(?:twen|thir|for|fif|six|seven|eigh|nine)t"
 _SCALE = r"(?:hundred|thousand|lakh|crore|(?:m|b|tr|quadr|quint)illion)"
-_CARDINAL = (
-    rf"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|{_TEEN}|{_TENS}y|{_SCALE}s?|dozens?)"
+_DIGITS = "zero|one|two|three|four|five|six|seven|eight|nine"
+_FROM_TEN = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_FROM_TWENTY = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+NUMBERS_IN_WORDS = (  # 0 to 99
+    *f"{_DIGITS}|{_FROM_TEN}".split("|"),
+    *(f"{tens} {one}".removesuffix(" zero") for tens in _FROM_TWENTY.split("|") for one in _DIGITS.split("|")),
 )
-
+_CARDINAL = rf"(?:{_DIGITS}|{_FROM_TEN}|{_FROM_TWENTY}|{_SCALE}s?|dozens?)"
 _ORDINAL = rf"(?:third|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|{_TEEN}|{_TENS}ie|{_SCALE})th)"
 _PART = r"(?:quarters?|half|halves)"
 _OPERATION = (

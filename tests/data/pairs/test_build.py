@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from datasets import Features
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.core.disk_names import round_name
@@ -17,6 +17,7 @@ from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.grammar import puzzle_of
 from pvg_hf.tasks.arithmetic.writer import FLAW_KINDS, sample_solution
+from tests.support.examples import examples
 from tests.support.pool_rows import solution
 
 FEATURES = Features(SOLUTION_COLUMNS)
@@ -268,7 +269,7 @@ def random_rows(draw):
     ] + [solution("p9", "right", 1, sample=100), solution("p9", "wrong", 0, sample=101)]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     rows=st.composite(random_rows)(),
     slots=st.integers(2, 9),

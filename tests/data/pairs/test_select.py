@@ -2,11 +2,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.choose import CANDIDATE, Candidates, choose_solutions
+from tests.support.examples import examples
 
 
 def candidates(counts, num_problems=1, *, are_shared=False):
@@ -40,7 +41,7 @@ def chosen_cells(pool, choice):
     return Counter(zip(rows["problem"].tolist(), rows["round_index"].tolist(), rows["label"].tolist()))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     seed=st.integers(0, 2**32),
     slots=st.integers(2, 17),

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from playwright.sync_api import expect
@@ -72,12 +71,10 @@ def test_answers_survive_a_reload_and_a_crash(serve_study, open_page, arithmetic
 
 
 def test_the_countdown_ends_a_solution(serve_study, open_page, arithmetic_run, folder):
-    url, _ = serve_study(arithmetic_run, folder=folder, seconds=2.0, num_solutions=2)
+    url, _ = serve_study(arithmetic_run, folder=folder, seconds=8.0, num_solutions=2)
     page = open_page(f"{url}/?participant=ann")
     begin(page)
-    start = time.monotonic()
     expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
-    assert time.monotonic() - start > 1
     expect(page.locator("#study-panel")).to_contain_text("1 of 2 done")
     expect(page.locator("#study-go")).to_be_focused()
     page.keyboard.press("Enter")

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.answers import answers_equal
@@ -70,14 +70,12 @@ def test_answers_that_are_not_equal(a, b):
     assert not answers_equal(b, a)
 
 
-@settings(deadline=None)
 @given(numbers, st.integers(min_value=1, max_value=9))
 def test_integers_are_compared_exactly_however_large(number, difference):
     assert answers_equal(f"{number:,}", str(number))
     assert not answers_equal(str(number), str(number + difference))
 
 
-@settings(deadline=None)
 @given(st.fractions())
 def test_fractions_are_compared_exactly(value):
     written = f"{value.numerator}/{value.denominator}"
@@ -86,7 +84,6 @@ def test_fractions_are_compared_exactly(value):
     assert not answers_equal(written, f"{value.numerator + 1}/{value.denominator}")
 
 
-@settings(deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=4))
 def test_decimals_equal_themselves_with_zeros_and_as_fractions(value):
     assert answers_equal(f"{value:f}", f"{value:f}000")

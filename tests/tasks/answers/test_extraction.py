@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.answers import extract_answer, extract_last_number, grade_answer
@@ -48,11 +48,14 @@ DECORATIONS = (
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"A: $\boxed{\text{4 apples}}$", "4"),
         (r"#### \boxed{5} apples", "5"),
-        ("#### 3\nWait.\n#### 4", "3"),
+        ("#### 3\nWait.\n#### 4", "4"),
+        ("#### 3\n#### 3 + 1 = 5", None),
+        ("#### 3 \\boxed{4} and \\boxed{5}", "4"),
         ("#### 3\nA: 4", "3"),
         ("#### 4\n#### ", "4"),
         ("#### 1) Add\n#### 2: Multiply them\n#### 6", "6"),
-        (r"A: 4 and \boxed{5}, no: #### 6", "5"),
+        (r"A: 4 and \boxed{5}, no: #### 6", "6"),
+        (r"A: 4 and \boxed{5}", "5"),
         (r"\boxed{4} or \boxed{5", None),
         ("The answer is 4", "4"),
         ("so the answer: 4", "4"),
@@ -62,6 +65,14 @@ DECORATIONS = (
         ("# Answer\r\n\r\n4", "4"),
         ("A:\n4", "4"),
         ("Answer:\n```\n4\n```", "4"),
+        ("[[ ## answer ## ]]\n4\n[[ ## completed ## ]]", "4"),
+        ("A: 3\nB: 4", None),
+        ("Pick one.\n**A:** 3\n\n**B:** 4", None),
+        (r"\fbox{4}", "4"),
+        (r"\boxed{4}, so \boxed{}", "4"),
+        ("<Final_Answer> x = 4 </Final_Answer>", "4"),
+        ("<answer>3 or 4</answer>", None),
+        ("<answer>4", "4"),
         ("####\n4", None),
         ("Answer:\n\n\n\n4", None),
         ("Answer:\n### Step 1\n4", None),
@@ -75,7 +86,7 @@ DECORATIONS = (
         ("#### 120 = 2 hours", "2"),
     ],
 )
-def test_the_first_complete_answer_counts(text, answer):
+def test_the_last_answer_of_the_best_rank_counts(text, answer):
     assert extract_answer(text) == answer
 
 
@@ -128,7 +139,10 @@ def read_table():
     """Return the rows of the table of texts and their readings in docs/reference/grading.md."""
     _, _, table = DOCUMENT.read_text(encoding="utf-8").partition("| text | strict | lenient |\n|---|---|---|\n")
     rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
-    return [(text.strip("`").replace("⏎", "\n"), *(None if x == "-" else x for x in read)) for text, *read in rows]
+    return [
+        (text.strip("`").replace("⏎", "\n").replace(r"\|", "|"), *(None if x == "-" else x for x in read))
+        for text, *read in rows
+    ]
 
 
 def test_the_table_in_the_documentation_is_found():
@@ -147,26 +161,30 @@ RUN_ONS = (
     "\n### Next problem\n\\boxed{9}",
     "\r\n**Question:** Bob?\r\nAnswer: 9",
     "\nHuman: Bob has 9.",
-    "\nBob has 4 + 5 = 9 pens.\n#### 9",
     "\n#### ",
 )
 
 
 @pytest.mark.parametrize("run_on", RUN_ONS)
-@pytest.mark.parametrize("solution", ["3 + 4 = 7\n#### 7", "#### 7", "**Answer:**\n7", "A: 7", "The answer is 7."])
-def test_text_after_the_first_complete_answer_does_not_change_the_grade(solution, run_on):
+@pytest.mark.parametrize(
+    "solution",
+    [
+        "3 + 4 = 7\n#### 7",
+        "#### 3\n#### 7",
+        "**Answer:**\n7",
+        "A: 7",
+        "The answer is 7.",
+        "<answer>7</answer>",
+        r"First \boxed{3}, so \boxed{7}.",
+    ],
+)
+def test_another_problem_or_an_empty_mark_does_not_change_the_grade(solution, run_on):
     assert grade_answer(solution + run_on, "7") == grade_answer(solution, "7")
-
-
-@pytest.mark.parametrize("run_on", RUN_ONS[:4])
-def test_another_problem_ends_a_solution_whose_answer_is_in_a_box(run_on):
-    assert grade_answer(r"First \boxed{3}, so \boxed{7}." + run_on, "7").correct
 
 
 numbers = st.integers() | st.integers(min_value=10**20, max_value=10**60)
 
 
-@settings(deadline=None)
 @given(numbers, st.sampled_from(DECORATIONS), st.sampled_from(MARKS), st.booleans())
 def test_a_decorated_integer_survives_the_round_trip(number, decoration, mark, has_separators):
     written = f"{number:,}" if has_separators else str(number)

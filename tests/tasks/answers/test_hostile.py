@@ -5,7 +5,7 @@ import threading
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.answers import (
@@ -23,6 +23,10 @@ FRAGMENTS = (
     "\nThe answer is ",
     "\n### Answer\n",
     "\nQuestion: ",
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</s>",
     r"\boxed{",
     "}",
     "{",
@@ -47,8 +51,6 @@ FRAGMENTS = (
 hostile_texts = st.text() | st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 
 
-@pytest.mark.timeout(120)
-@settings(deadline=None)
 @given(hostile_texts)
 def test_no_text_raises_and_an_extracted_answer_equals_itself(text):
     for answer in (extract_answer(text), extract_last_number(text), normalize_answer(text)):
@@ -57,8 +59,6 @@ def test_no_text_raises_and_an_extracted_answer_equals_itself(text):
             assert normalize_answer(answer) == answer
 
 
-@pytest.mark.timeout(120)
-@settings(deadline=None)
 @given(hostile_texts | hostile_texts.map("#### {}".format), st.sampled_from(ANSWER_FORMATS))
 def test_a_grade_against_a_number_is_the_exact_comparison_with_it(text, answer_format):
     grade = grade_answer(text, "18", answer_format)
@@ -70,8 +70,6 @@ def test_a_grade_against_a_number_is_the_exact_comparison_with_it(text, answer_f
         assert not set(grade.answer) & set("=,xe\n")
 
 
-@pytest.mark.timeout(120)
-@settings(deadline=None)
 @given(hostile_texts, hostile_texts)
 def test_equality_is_symmetric(a, b):
     assert answers_equal(a, b) == answers_equal(b, a)
@@ -110,6 +108,15 @@ HOSTILE = {
     "other problems": "Problem:\n" * 20_000,
     "false equations": "#### 1 + 1 = 3\n" * 2_000,
     "decoration": "*" * 100_000,
+    "open tags": "<" * 100_000,
+    "thoughts": "<think>" * 20_000,
+    "ends of thoughts": "#### 7</think>" * 20_000,
+    "tokens": "<|" * 50_000 + "|>" * 50_000,
+    "answer tags": "<answer>\n" * 20_000,
+    "breaks": "####<br>" * 20_000,
+    "letters": "A: 1 + 1\n" * 2_000,
+    "options": "A:\n" * 2_000 + "B:",
+    "nested text": "####" + r"\text{" * 600 + "7" + "}" * 600,
 }
 
 

@@ -1,5 +1,7 @@
 """Numbers as people write them, after a mark and anywhere in a text."""
 
+from itertools import chain, product
+
 import pytest
 
 from pvg_hf.tasks.answers import extract_last_number, normalize_answer
@@ -72,8 +74,10 @@ from pvg_hf.tasks.answers import extract_last_number, normalize_answer
         ("5, or 7 bn", None),
         ("5, or 1_000", None),
         ("5, or 40,0000", None),
-        ("5, or 1'234", None),
-        ("5, or 1\N{RIGHT SINGLE QUOTATION MARK}234", None),
+        ("5, or 1'23", None),
+        ("5, or 1\N{RIGHT SINGLE QUOTATION MARK}2345", None),
+        ("5, or CHF 1'234", "1234"),
+        ("5, or 1e999 trillion", None),
         ("5, or 2^6", None),
         ("5, or 3.14.15", None),
         ("5, or 1e9999", None),
@@ -99,6 +103,14 @@ def test_without_a_marked_number_the_lenient_reading_takes_the_last_number(text,
         ("1 234", "1234"),
         ("1 234 567.5", "1234567.5"),
         ("1 000/4", "1000/4"),
+        ("CHF 1'000", "1000"),
+        ("1\N{RIGHT SINGLE QUOTATION MARK}234\N{RIGHT SINGLE QUOTATION MARK}567.50", "1234567.50"),
+        ("\N{ARABIC-INDIC DIGIT SEVEN}\N{ARABIC-INDIC DIGIT THREE}", "73"),
+        ("\N{DEVANAGARI DIGIT SEVEN}\N{DEVANAGARI DIGIT THREE}", "73"),
+        ("\u06f1\N{ARABIC THOUSANDS SEPARATOR}\u06f2\u06f3\u06f4\N{ARABIC DECIMAL SEPARATOR}\u06f5", "1234.5"),
+        ("7 (seven)", "7"),
+        ("7 (seven) pens", "7"),
+        ("$73 (Seventy-three)", "73"),
         ("$5", "5"),
         (r"\$5", "5"),
         ("-$5", "-5"),
@@ -168,12 +180,50 @@ def test_an_answer_is_normalised(written, answer):
     assert normalize_answer(written) == answer
 
 
+FRAGMENTS = (
+    *(
+        "0",
+        "X",
+        "**",
+        "$",
+        r"\$",
+        "(",
+        ")",
+        "{",
+        "}",
+        r"\text{",
+        r"\frac",
+        "^",
+        "=",
+        "≈",
+        ".",
+        "/",
+        "-",
+        " ",
+        "%",
+        "½",
+    ),
+    *("²", r"\(", "'", "`", ":", "~", r"\,", "٣", r"\left", "°", "1e999", " and a half", " thousand", " trillion"),
+)
+
+
+def test_normalising_is_idempotent():
+    short = (text for length in range(1, 6) for text in product(("0", "X", "**", " "), repeat=length))
+    for text in map("".join, chain(short, product("1", FRAGMENTS, FRAGMENTS, "2"))):
+        answer = normalize_answer(text)
+        assert answer is None or normalize_answer(answer) == answer, text
+
+
 @pytest.mark.parametrize(
     "written",
     [
         "12:30",
         "1_000",
-        "1'234",
+        "1'23",
+        "7 (eight)",
+        "107 (seven)",
+        "7.5 (seven)",
+        "1e999 trillion",
         "£5.5m",
         "$5M",
         "$5k",

@@ -171,12 +171,10 @@ def test_no_expected_value_is_sent():
 def test_an_endless_loop_costs_three_timeouts():
     cases = [CallCase("f", (number,)) for number in range(40)]
     with open_sandbox("none") as sandbox:
-        started = time.monotonic()
         results = sandbox.run("def f(x):\n    while True: pass", cases, SHORT)
     assert outcomes(results) == [TIMED_OUT] * 40
     assert "not run" not in results[2].detail
-    assert "not run" in results[3].detail
-    assert time.monotonic() - started < 20  # 40 timeouts would be 12 seconds on an idle machine, and 120 on a busy one
+    assert all("not run" in result.detail for result in results[3:])
 
 
 def test_processes_are_counted(sandbox):
@@ -196,14 +194,14 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         sys.argv[:] = ["orphan"]
-        time.sleep(60)
+        time.sleep(600)
     os._exit(0)
 """
     with _adopted_orphans():  # whatever outlives its parent is found among this process's children
         before = set(psutil.Process().children(recursive=True))
         sandbox.run(program, [StdinCase("")], Limits(num_processes=8))
         started = set(psutil.Process().children(recursive=True)) - before
-        _, left = psutil.wait_procs(started, timeout=5)  # a killed process takes a moment to end
+        _, left = psutil.wait_procs(started, timeout=100)  # a killed process takes a moment to end
     assert left == []
 
 
@@ -251,7 +249,7 @@ def test_a_worker_that_dies_in_a_batch_is_replaced():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_program_is_not_blamed_for_idle_workers_that_were_lost():
     with open_sandbox("none", num_workers=3) as sandbox:
-        sleepers = [(f"import time; time.sleep(0.2)\nx = {number}", DOUBLE, Limits()) for number in range(3)]
+        sleepers = [(f"import time; time.sleep(1)\nx = {number}", DOUBLE, Limits()) for number in range(3)]
         sandbox.run_many(sleepers)
         idle = sandbox._idle[0]
         assert len(idle) == 3
@@ -376,7 +374,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts 
 with open_sandbox(sys.argv[1]) as sandbox:
     sandbox.run("pass", [CallCase("f", ())])
     print("ready", flush=True)
-    sandbox.run("def f():\\n    import time; time.sleep(60)", [CallCase("f", ())], Limits(wall_seconds=60))
+    sandbox.run("def f():\\n    import time; time.sleep(600)", [CallCase("f", ())], Limits(wall_seconds=600))
 """
 
 
@@ -394,10 +392,10 @@ def test_no_process_is_left_when_the_game_is_killed(backend, moment):
     )
     assert game.stdout.readline() == b"ready\n"
     time.sleep(0.3)
-    started = psutil.Process(game.pid).children(recursive=True)
-    assert len(started) >= 3  # relay, forker, program
+    while len(started := psutil.Process(game.pid).children(recursive=True)) < 3:  # relay, forker, program
+        time.sleep(0.05)
     game.send_signal(getattr(signal, moment))
-    game.wait(20)
+    game.wait(100)
     game.stdout.close()
-    _, alive = psutil.wait_procs(started, timeout=10)
+    _, alive = psutil.wait_procs(started, timeout=100)
     assert alive == []
