@@ -70,7 +70,9 @@ class VerifierInput:
 
     def encode(self, tokenizer: PreTrainedTokenizerBase, problems: list[str], solutions: list[str]) -> list[list[int]]:
         """
-        Return the token ids of each input in full; the caller truncates and counts those that are too long.
+        Return the token ids of each input; the caller truncates and counts those that are too long.
+
+        Texts of more than [`max_characters`] are cut before they are tokenised, and are still too long.
 
         Raises:
             ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could
@@ -78,6 +80,8 @@ class VerifierInput:
                 the place of the solution.
         """
         template = compile_template(self.template)
+        limit = max_characters(tokenizer, self.max_length, max(map(len, (*problems, *solutions)), default=0))
+        problems, solutions = ([text[:limit] for text in texts] for texts in (problems, solutions))
         if self.likelihood_scale is not None:
             if tokenizer.eos_token is None:
                 raise ValueError("The tokenizer has no end token, with which a likelihood's inputs mark the solution.")
@@ -154,6 +158,19 @@ class VerifierInput:
             return cls(**read_json(path))
         except TypeError as err:
             raise DamagedFileError(path, f"is damaged ({err})") from err
+
+
+def max_characters(tokenizer: PreTrainedTokenizerBase, max_length: int, longest: int) -> int:
+    """
+    Return the number of characters above which a text has more than `max_length` tokens, whatever it is.
+
+    Args:
+        longest: Length of the longest text; the vocabulary is looked through only if that could be too long.
+    """
+    usual = 64 * max_length
+    if longest <= usual:
+        return usual
+    return (max_length + 1) * max(map(len, tokenizer.get_vocab()))
 
 
 def _end_id(tokenizer: PreTrainedTokenizerBase, end_token: str) -> int:
