@@ -15,6 +15,8 @@ from pvg_hf.core.templates import compile_template
 
 _FILE = "verifier_input.json"
 
+FEW_CHARACTERS = 100_000  # of a text that is tokenised in full; a longer one may take minutes
+
 # The special tokens are written as expressions, which also keep white space at the template's ends.
 _CHAT_TEMPLATE = (
     "{{%- set problem = (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] %}}"
@@ -72,7 +74,7 @@ class VerifierInput:
         """
         Return the token ids of each input; the caller truncates and counts those that are too long.
 
-        Texts of more than [`max_characters`] are cut before they are tokenised, and are still too long.
+        Texts of more than [`max_characters`] are cut before they are tokenised.
 
         Raises:
             ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could
@@ -162,15 +164,15 @@ class VerifierInput:
 
 def max_characters(tokenizer: PreTrainedTokenizerBase, max_length: int, longest: int) -> int:
     """
-    Return the number of characters above which a text has more than `max_length` tokens, whatever it is.
+    Return a number of characters, at least `FEW_CHARACTERS`, above which a text has more than `max_length` tokens,
+    unless the vocabulary lacks its words.
 
     Args:
         longest: Length of the longest text; the vocabulary is looked through only if that could be too long.
     """
-    usual = 64 * max_length
-    if longest <= usual:
-        return usual
-    return (max_length + 1) * max(map(len, tokenizer.get_vocab()))
+    if longest <= FEW_CHARACTERS:
+        return FEW_CHARACTERS
+    return max(FEW_CHARACTERS, (max_length + 1) * max(map(len, tokenizer.get_vocab())))
 
 
 def _end_id(tokenizer: PreTrainedTokenizerBase, end_token: str) -> int:
