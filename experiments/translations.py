@@ -22,6 +22,7 @@ from datasets import Dataset, Value
 
 from experiments.command import run_experiment
 from pvg_hf.config.trust import admit_recipe
+from pvg_hf.core.data_files import read_file
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.files import write_text
 from pvg_hf.core.roles import Role
@@ -31,7 +32,6 @@ from pvg_hf.run.console import ScriptParser
 from pvg_hf.run.layout import RunFolder, pool_test_file
 from pvg_hf.sampling.sampler import sample_solutions
 from pvg_hf.tasks.base import Grade, Problem, Split, Task, read_problems
-from pvg_hf.tasks.json_rows import iterate_json_rows
 from pvg_hf.tasks.registry import load_task
 
 
@@ -172,7 +172,7 @@ def read_solver_solutions(path: Path) -> dict[str, str]:
             f"`python -m experiments.translations solve RUN {path}` writes one, where RUN is the solver's run."
         )
     found: dict[str, str] = {}
-    for place, row in iterate_json_rows(path):
+    for place, row in read_file(path, is_strict=True):
         problem_id, solution = row.get("problem_id"), row.get("solution")
         if not (isinstance(problem_id, str) and isinstance(solution, str)):
             raise ValueError(f"{place} must have the texts `problem_id` and `solution`; it is {row!r:.80}.")

@@ -20,6 +20,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.fields import WholeGame, marked_keys, without_keys
 from pvg_hf.config.load import refuse
 from pvg_hf.config.sections import BootstrapConfig
+from pvg_hf.core.data_files import names_file
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.annotations import read_scores
 from pvg_hf.data.imports import imported_rows
@@ -157,7 +158,7 @@ def _check_import(bootstrap: BootstrapConfig, problems: GameProblems) -> list[st
     source = bootstrap.import_from
     if source is None:
         return []
-    if not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
+    if not (names_file(source) or Path(source).exists()):
         refusal = find_dataset_refusal(source, bootstrap.import_revision)
         return [] if refusal is None else [f"`bootstrap.import_from` is `{source}`, which cannot be read: {refusal}."]
     return refusals(

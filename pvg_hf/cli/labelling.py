@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.cli.results import check_output
+from pvg_hf.cli.solutions import SOURCE, add_data_options, chosen_rows, read_names
 from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.game.cli import run_command
 from pvg_hf.run.console import ScriptParser, quiet_libraries, set_up_logging
@@ -23,7 +24,7 @@ def label(words: Sequence[str]) -> int:
     where it was.
     """
     parser = ScriptParser(label.__doc__, "pvg label")
-    parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
+    parser.add_argument("proofs", help=SOURCE)
     parser.add_argument(
         "--verifier", required=True, help="a score verifier: its folder, a run (or RUN:ROUND), or its id on the Hub"
     )
@@ -36,10 +37,7 @@ def label(words: Sequence[str]) -> int:
     parser.add_argument(
         "-k", "--num-agreements", type=int, default=3, help="analyses that must agree (default: %(default)s)"
     )
-    parser.add_argument(
-        "--column", action="append", default=[], help="name of a column in the source, e.g. proof=solution"
-    )
-    parser.add_argument("--split", help="split of a folder or a dataset on the Hub")
+    add_data_options(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the analyses (default: %(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     arguments = parser.parse_args(words)
@@ -52,9 +50,10 @@ def label(words: Sequence[str]) -> int:
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         found = find_verifier(arguments.verifier)
         found_meta = find_verifier(arguments.meta_verifier) if arguments.meta_verifier else None
-        from pvg_hf.data.proofs import load_proofs, read_column_names  # late: loading `datasets` takes a second
+        from pvg_hf.data.proofs import PROOF_COLUMNS, load_proofs  # late: loading `datasets` takes a second
 
-        proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
+        columns = read_names(arguments.column, PROOF_COLUMNS)
+        proofs = load_proofs(arguments.proofs, columns=columns, **chosen_rows(arguments))
         quiet_libraries()
         # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
         import torch

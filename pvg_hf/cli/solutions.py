@@ -1,67 +1,65 @@
-"""Reads a user's solutions from a file or the Hub."""
+"""Options of the commands that read a user's data, and what they read."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from pvg_hf.core.data_files import READABLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pvg_hf.data.reading import Example
 
-def add_column(parser: ArgumentParser) -> None:
+SOURCE = f"{READABLE}; a folder of these; or a dataset on the Hub".replace("%", "%%")
+
+
+def add_data_options(parser: ArgumentParser) -> None:
+    """Add the options that say which rows and columns of a source are read."""
     parser.add_argument(
         "--column",
         action="append",
         default=[],
         metavar="OURS=THEIRS",
-        help="name of a column in the file, e.g. problem=question",
+        help="name of a column in the data, e.g. problem=question, or a path, e.g. solution=outputs.*.text",
     )
+    parser.add_argument("--config", help="config of a dataset with several")
+    parser.add_argument("--split", help="split of a folder or dataset (default: its only one, else train)")
+    parser.add_argument("--revision", help="branch, tag or commit of a dataset on the Hub")
 
 
-def read_solutions(source: str, mapped: Sequence[str], columns: Sequence[str]) -> "pd.DataFrame":
+def chosen_rows(options: Namespace) -> dict[str, Any]:
+    """Return the options of [`add_data_options`] that choose rows, as arguments of `read_rows`."""
+    return {name: getattr(options, name) for name in ("config", "split", "revision")}
+
+
+def read_names(mapped: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     """
-    Read solutions.
+    Parse the values of `--column`, `OURS=THEIRS` with one of the known names first.
 
-    Args:
-        source: A .jsonl or .parquet file, a folder, or a dataset on the Hub.
-        mapped: Names of columns as `OURS=THEIRS`.
-        columns: Required columns: `problem`, `solution`, and `correct` if it is needed.
-    Returns: `problem`, `solution`, `problem_id` (the problem itself if the source has none), `sample_index` among a
-    problem's
-        solutions and, if the source has it, the truth value `correct`.
-    Raises `ValueError` for a row that lacks a column, and for a source without a solution.
+    Raises `ValueError` for another form, name or bound.
     """
     names: dict[str, str] = {}
     for text in mapped:
         ours, is_mapped, theirs = text.partition("=")
-        if not is_mapped or ours not in (*columns, "correct", "problem_id"):
-            raise ValueError(
-                f"`--column {text}`: write OURS=THEIRS; OURS is one of {', '.join((*columns, 'problem_id'))}."
-            )
+        if not is_mapped or ours not in known:
+            raise ValueError(f"`--column {text}`: write OURS=THEIRS; OURS is one of {', '.join(known)}.")
         names[ours] = theirs
-    import pandas as pd
+    return names
 
-    from pvg_hf.data.imports import read_flag, read_rows, text_of
 
-    found: list[dict[str, Any]] = []
-    for place, row in read_rows(source):
-        missing = [name for name in columns if names.get(name, name) not in row]
-        if missing:
-            raise ValueError(
-                f"{place}: there is no column `{names.get(missing[0], missing[0])}`; the row has {list(row)}. Name the"
-                f" one that is meant: `--column {missing[0]}=NAME`."
-            )
-        read: dict[str, Any] = {ours: text_of(place, row, names.get(ours, ours)) for ours in ("problem", "solution")}
-        correct = read_flag(place, row, "correct", names)
-        if correct is not None:
-            read["correct"] = bool(correct)
-        elif "correct" in columns:
-            raise ValueError(f"{place}: `{names.get('correct', 'correct')}` must be 0 or 1, but it is missing.")
-        read["problem_id"] = str(row.get(names.get("problem_id", "problem_id"), read["problem"]))
-        found.append(read)
-    if not found:
-        raise ValueError(f"`{source}` has no solution.")
-    rows = pd.DataFrame(found)
-    if "correct" in rows and rows["correct"].isna().any():
-        raise ValueError(f"`{source}` states for some of its solutions only whether they are correct.")
-    return rows.assign(sample_index=rows.groupby("problem_id").cumcount())
+def read_source(source: str, options: Namespace, **rows: str | None) -> "list[Example]":
+    """Read the problems and solutions, or pairs, of a source. `rows` replaces options that choose rows."""
+    from pvg_hf.core.data_files import read_rows  # late: loading `datasets` takes a second
+    from pvg_hf.data.reading import COLUMNS, read_examples
+
+    names = read_names(options.column, COLUMNS)
+    return list(read_examples(read_rows(source, **{**chosen_rows(options), **rows}), names))
+
+
+def read_solutions(options: Namespace, *, needs_correct: bool) -> "pd.DataFrame":
+    """Read the solutions of `options.file` as [`~pvg_hf.data.reading.solutions_frame`] returns them."""
+    examples = read_source(options.file, options)
+    from pvg_hf.data.reading import solutions_frame
+
+    return solutions_frame(options.file, examples, needs_correct=needs_correct)

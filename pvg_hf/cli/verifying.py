@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.cli.results import add_json, as_asked, check_output
-from pvg_hf.cli.solutions import add_column, read_solutions
+from pvg_hf.cli.solutions import SOURCE, add_data_options, read_solutions
 from pvg_hf.cli.sources import find_verifier, local_verifier
 from pvg_hf.core.acceptance import COMPLETENESS
 from pvg_hf.core.files import write_text
@@ -122,8 +122,8 @@ def _parser(name: str, command: Any) -> ScriptParser:
         "verifier",
         help="folder of a verifier, a run (its last verifier, or RUN:ROUND), or the id of either on the Hub",
     )
-    parser.add_argument("file", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
-    add_column(parser)
+    parser.add_argument("file", help=SOURCE)
+    add_data_options(parser)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="(default: %(default)s)")
     if name == "calibrate":
         add_json(parser, "the table")
@@ -150,7 +150,7 @@ def _parse(name: str, command: Any, words: Sequence[str], parser: ScriptParser |
 def _score(options: Namespace, columns: Sequence[str]) -> "tuple[pd.DataFrame, VerifierScorer, Path]":
     """Score a user's solutions. Returns them with their `score`, the verifier, and its folder."""
     verifier = find_verifier(options.verifier)  # refuses a wrong one before libraries are loaded
-    rows = read_solutions(options.file, options.column, columns)
+    rows = read_solutions(options, needs_correct="correct" in columns)
     quiet_libraries()
     import torch
 

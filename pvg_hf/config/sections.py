@@ -87,15 +87,16 @@ class BootstrapConfig:
     too few solutions are correct or wrong, or too many fail; 0 for no pilot
     (docs/reference/recipes.md#a-pilot-before-the-game)."""
     import_from: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
-    """A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead."""
+    """A file, a folder, or a dataset on the Hub with solutions to use instead
+    (docs/reference/data.md#your-own-data)."""
     import_config: str | None = None
     """Config of that folder or dataset, if it has several."""
     import_split: str | None = None
-    """Split of that folder or dataset; `train` by default."""
+    """Split of that folder or dataset; by default its only one, or else `train`."""
     import_revision: str | None = None
     """Branch, tag or commit of that dataset on the Hub; the latest state by default."""
     import_columns: dict[str, str] = Field(default_factory=dict)
-    """The source's column names by ours, e.g. `{solution: response, problem: question}`."""
+    """The source's columns, or paths, by ours, e.g. `{solution: response, problem: question}`."""
 
     @model_validator(mode="after")
     def _check(self) -> "BootstrapConfig":
@@ -128,7 +129,7 @@ class DataConfig:
     pair_share: Annotated[f.PositiveShare, f.AfterBootstrap("verifier")] = 1.0
     """For `pairs: all`: share of those pairs to keep, at random regardless of their labels."""
     annotations: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
-    """A run, or a file of JSON lines, with labels that people gave solutions in the app
+    """A run, or a file of rows, with labels that people gave solutions in the app
     (docs/how-to/app.md#labels-and-notes): verifiers see them in place of the grader's or the noise's."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection
 
 import pandas as pd
 
+from pvg_hf.core.data_files import read_csv
+
 _SIGNS = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width
 
 _MARK = "'"  # spreadsheets read a cell that begins with it as text
@@ -32,28 +34,24 @@ def to_csv(rows: pd.DataFrame) -> str:
 
 def read_table(text: str, needed: Collection[str]) -> list[tuple[int, dict[str, str]]]:
     """
-    Read the text of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order
-    mark.
+    Read the text of a CSV file that a spreadsheet saved, see [`~pvg_hf.core.data_files.read_csv`].
 
     Returns: the rows by column, each with its number in the spreadsheet (the heading is 1). A missing cell is empty.
 
     Raises `ValueError` if a column of `needed` is missing, or the file is no CSV.
     """
-    text = text.removeprefix("\ufeff")
-    heading = text.partition("\n")[0]
-    delimiter = ";" if heading.count(";") > heading.count(",") else ","
-    # A proof with its analyses can exceed Python's limit of 131,072 characters.
-    before = csv.field_size_limit(2**31 - 1)
+    table = []
     try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
-        if missing:
-            raise ValueError(f"lacks the column(s) {missing}; it has {reader.fieldnames}. Restore them.")
-        return list(enumerate(reader, start=2))
+        for number, row in read_csv(io.BytesIO(text.encode())):
+            if isinstance(row, str):
+                raise csv.Error(f"row {number} {row}")
+            missing = [name for name in needed if name not in row]
+            if missing:
+                raise ValueError(f"lacks the column(s) {missing}; it has {[*row]}. Restore them.")
+            table.append((number, {name: cell or "" for name, cell in row.items()}))
     except csv.Error as err:
-        raise ValueError(f"cannot be read after line {reader.line_num} ({err}). Save it as CSV again.") from err
-    finally:
-        csv.field_size_limit(before)
+        raise ValueError(f"cannot be read ({err}). Save it as CSV again.") from err
+    return table
 
 
 def read_decimal(text: str) -> float:

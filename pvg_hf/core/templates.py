@@ -135,7 +135,11 @@ def render_chat(
             {**message, "content": [{"type": "text", "text": message_text(message)}]} for message in messages
         ],
         "a content that is a text, not a list of parts": [
-            {**message, "content": message_text(message)} for message in messages
+            {**message, "content": message_text(message)} if isinstance(message.get("content"), list) else message
+            for message in messages
+        ],
+        "a content in every message, also with calls of tools, where it is null": [
+            {**message, "content": message.get("content") or ""} for message in messages
         ],
     }
     wishes = (wish for wish, chat in others.items() if _try_chat(chat, tokenizer, settings)[1] is None)

@@ -1,16 +1,15 @@
 """Labels and notes that people give solutions in the app, kept in the run's folder, for a later game to learn from."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.core.data_files import Row, read_file
 from pvg_hf.core.disk_names import ANNOTATIONS
 from pvg_hf.core.files import Journal
 from pvg_hf.core.integrity import convert
-from pvg_hf.data.imports import read_rows, text_of
+from pvg_hf.data.reading import find_value, number_of, text_of
 
 Scores = dict[tuple[str, str], float]
 
@@ -61,25 +60,23 @@ def read_scores(source: str) -> Scores:
     Read the labels that people gave solutions.
 
     Args:
-        source: A run's folder, or a `.jsonl` or `.parquet` file with at least `problem_id`, `solution` and `score` (0,
-            0.5, 1 or null). The last row about a solution counts. Lines without a JSON object are skipped, with a
-            warning.
+        source: A run's folder, or a file for [`~pvg_hf.core.data_files.read_file`] with at least `problem_id`,
+            `solution` and `score` (0, 0.5, 1 or null). The last row about a solution counts.
     Returns: the score of each pair of a problem's id and a solution's text. Null takes an earlier label back.
     Raises `ValueError` if there is no such file, or a row is malformed; the message gives its place.
     """
     path = Path(source)
     path = path / ANNOTATIONS if path.is_dir() else path
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}; label solutions in the app (`pvg show RUN`), or name another file")
     scores = {
         (text_of(place, row, "problem_id"), text_of(place, row, "solution")): _read_score(place, row)
-        for place, row in read_rows(str(path))
+        for place, row in read_file(path, advice="Label solutions in the app (`pvg show RUN`), or name another file.")
     }
     return {place: score for place, score in scores.items() if score is not None}
 
 
-def _read_score(place: str, row: Mapping[str, Any]) -> float | None:
-    score = row.get("score", "missing")
-    if score is not None and (isinstance(score, bool) or score not in ALLOWED_SCORES):
-        raise ValueError(f"{place}: `score` must be 0, 0.5, 1 or null; got {score!r:.80}")
-    return None if score is None else float(score)
+def _read_score(place: str, row: Row) -> float | None:
+    value = find_value(place, row, "score")
+    score = number_of(place, "score", value)
+    if isinstance(value, bool) or not (score is None or score in ALLOWED_SCORES):
+        raise ValueError(f"{place}: `score` must be 0, 0.5, 1 or null; got {value!r:.80}")
+    return score

@@ -1,12 +1,13 @@
 """Loads and checks datasets of proofs with scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from datasets import Dataset, Features, Value
 
 from pvg_hf.analyses.form import is_reference_score
 from pvg_hf.core.commands import pvg_command
-from pvg_hf.data.imports import read_rows, text_of
+from pvg_hf.core.data_files import read_rows
+from pvg_hf.data.reading import find_value, number_of, text_of
 
 PROOF_COLUMNS = ("problem", "proof", "score")
 FEATURES = Features({"problem": Value("string"), "proof": Value("string"), "score": Value("float64")})
@@ -26,9 +27,10 @@ def load_proofs(
 
     Args:
         source (`str`):
-            A `.jsonl` or `.parquet` file, a folder with data files, or the id of a dataset on the Hub.
+            A file, a folder, or the id of a dataset on the Hub, as for [`~pvg_hf.core.data_files.read_rows`].
         columns (`Mapping[str, str]`, *optional*):
-            The source's names for `problem`, `proof` and `score` if they differ, e.g. `{"proof": "solution"}`.
+            The source's names for `problem`, `proof` and `score` if they differ, e.g. `{"proof": "solution"}`, or
+            paths of them.
         config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
             Config, split and revision of a folder or a dataset on the Hub.
 
@@ -54,31 +56,17 @@ def load_proofs(
                 f"{place} is about an analysis, whose quality is not a score of the proof. Load such rows with "
                 "`datasets.load_dataset`, which keeps their `analysis`."
             )
-        score = row.get(names["score"])
-        if columns is not None and "score" in columns and names["score"] not in row:
-            raise ValueError(
-                f"{place}: the column `{names['score']}`, mapped to `score`, is missing; has {list(row)}."
-            )
+        is_scored = "score" in row or "score" in (columns or {})
+        value = find_value(place, row, names["score"]) if is_scored else None
+        score = number_of(place, names["score"], value)
         if not is_reference_score(score):
-            wrong.append(f"{place}: {score!r}")
+            wrong.append(f"{place}: {value!r}")
         texts = {name: text_of(place, row, names[name]) for name in ("problem", "proof")}
         rows.append({**texts, "score": score})
     _raise_for_scores(wrong)
     if not rows:
         raise ValueError(f"`{source}` holds no proof.")
     return Dataset.from_dict({name: [row[name] for row in rows] for name in PROOF_COLUMNS}, features=FEATURES)
-
-
-def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
-    """
-    Parse the column mapping of a command line, e.g. `proof=solution`; `None` if it is empty.
-
-    Raises `ValueError` for an entry without `=`.
-    """
-    wrong = [pair for pair in pairs if "=" not in pair]
-    if wrong:
-        raise ValueError(f"A column is mapped as `proof=solution`; got `{wrong[0]}`.")
-    return dict(pair.split("=", 1) for pair in pairs) or None
 
 
 def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:

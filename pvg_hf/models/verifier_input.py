@@ -15,6 +15,8 @@ from pvg_hf.core.templates import compile_template
 
 _FILE = "verifier_input.json"
 
+FEW_CHARACTERS = 100_000  # of a text that is tokenised in full; a longer one may take minutes
+
 # The special tokens are written as expressions, which also keep white space at the template's ends.
 _CHAT_TEMPLATE = (
     "{{%- set problem = (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] %}}"
@@ -71,7 +73,9 @@ class VerifierInput:
 
     def encode(self, tokenizer: PreTrainedTokenizerBase, problems: list[str], solutions: list[str]) -> list[list[int]]:
         """
-        Return the token ids of each input in full; the caller truncates and counts those that are too long.
+        Return the token ids of each input; the caller truncates and counts those that are too long.
+
+        Texts of more than [`max_characters`] are cut before they are tokenised.
 
         Raises:
             ValueError: if the end token is not in the tokenizer's vocabulary, or the tokenizer has none that could
@@ -79,6 +83,8 @@ class VerifierInput:
                 the place of the solution.
         """
         template = compile_template(self.template)
+        limit = max_characters(tokenizer, self.max_length, max(map(len, (*problems, *solutions)), default=0))
+        problems, solutions = ([text[:limit] for text in texts] for texts in (problems, solutions))
         if self.likelihood_scale is not None:
             if tokenizer.eos_token is None:
                 raise ValueError("The tokenizer has no end token, with which a likelihood's inputs mark the solution.")
@@ -152,6 +158,19 @@ class VerifierInput:
                 " `pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
             )
         return read_json(path, cls)
+
+
+def max_characters(tokenizer: PreTrainedTokenizerBase, max_length: int, longest: int) -> int:
+    """
+    Return a number of characters, at least `FEW_CHARACTERS`, above which a text has more than `max_length` tokens,
+    unless the vocabulary lacks its words.
+
+    Args:
+        longest: Length of the longest text; the vocabulary is looked through only if that could be too long.
+    """
+    if longest <= FEW_CHARACTERS:
+        return FEW_CHARACTERS
+    return max(FEW_CHARACTERS, (max_length + 1) * max(map(len, tokenizer.get_vocab())))
 
 
 def _end_id(tokenizer: PreTrainedTokenizerBase, end_token: str) -> int:

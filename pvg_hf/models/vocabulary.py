@@ -9,6 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 MAX_LOST = 0.02  # maximum share of lost characters; a pretrained model's tokenizer may lack a rare one
 
+MAX_CHARACTERS = 20_000  # of a text; tokenising a huge one takes minutes
+
 SHOWN = 40  # characters of a text shown in a message
 
 
@@ -21,6 +23,7 @@ def describe_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> s
     """
     Describe, for a message, the share of the texts' characters that a tokenizer loses; `None` up to `MAX_LOST`.
     """
+    texts = [text[:MAX_CHARACTERS] for text in texts]
     lost = share_lost(tokenizer, texts)
     if lost <= MAX_LOST:
         return None

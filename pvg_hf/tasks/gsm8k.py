@@ -10,13 +10,13 @@ from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.config.fields import Asks
+from pvg_hf.core.data_files import read_file
 from pvg_hf.core.extensions import Effect
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
 from pvg_hf.tasks.gsm8k_flaws import draw_near_misses
-from pvg_hf.tasks.json_rows import iterate_json_rows
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # calculator annotations, as in 16 - 3 = <<16-3=13>>13
 _FIELDS = ("question", "answer")
@@ -159,7 +159,8 @@ class Gsm8kTask(Task):
 
 
 def _read_own_rows(file: Path) -> Iterator[dict[str, Any]]:
-    for place, row in iterate_json_rows(file, "`path` must be a folder with `train.jsonl` and `test.jsonl`."):
+    advice = "`path` must be a folder with `train.jsonl` and `test.jsonl`."
+    for place, row in read_file(file, is_strict=True, advice=advice):
         _check_fields(row, place)
         yield row
 

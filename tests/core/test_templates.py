@@ -2,7 +2,8 @@ import pytest
 from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
 from jinja2.exceptions import SecurityError
 
-from pvg_hf.core.templates import compile_template, outside_variables
+from pvg_hf.core.templates import compile_template, outside_variables, render_chat
+from tests.support.chat_templates import make_chat_tokenizer
 
 
 def test_a_template_is_rendered_with_its_last_newline():
@@ -78,3 +79,11 @@ def test_a_text_without_bounds_is_an_error(text):
 def test_an_error_while_rendering_is_reported_for_the_template(text):
     with pytest.raises(TemplateError):
         compile_template(text).render(a="x")
+
+
+def test_a_call_of_a_tool_gets_advice_about_its_missing_text():
+    tokenizer = make_chat_tokenizer("begins with a token and strips texts", "no padding token")
+    tokenizer.chat_template = "{% for message in messages %}{{ message['content'].strip() }}{% endfor %}"
+    messages = [{"role": "user", "content": "How many?"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    with pytest.raises(ValueError, match=r"wants a content in every message, also with calls of tools"):
+        render_chat(messages, tokenizer, add_generation_prompt=False)

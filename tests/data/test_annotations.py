@@ -41,7 +41,7 @@ def test_a_note_alone_is_no_label(tmp_path):
 
 def test_a_run_without_annotations_has_none_and_cannot_be_named_as_a_source(tmp_path):
     assert read_annotations(tmp_path) == ({}, [])
-    with pytest.raises(ValueError, match=f"no file {tmp_path}/{ANNOTATIONS}.*`pvg show"):
+    with pytest.raises(ValueError, match=f"no file `{tmp_path}/{ANNOTATIONS}`.*`pvg show"):
         read_scores(str(tmp_path))
 
 
@@ -51,9 +51,9 @@ def test_a_run_without_annotations_has_none_and_cannot_be_named_as_a_source(tmp_
         ({"problem_id": "p1", "solution": "6", "score": 0.7}, r"line 2: `score` must be 0, 0.5, 1 or null; got 0.7"),
         ({"problem_id": "p1", "solution": "6", "score": True}, "got True"),
         ({"problem_id": "p1", "solution": "6", "score": [1]}, r"got \[1\]"),
-        ({"problem_id": "p1", "solution": "6"}, "got 'missing'"),
+        ({"problem_id": "p1", "solution": "6"}, "line 2: there is no column `score`"),
         ({"problem_id": 1, "solution": "6", "score": 1}, "line 2: `problem_id` must be a text, but it is 1"),
-        ({"problem_id": "p1", "score": 1}, "line 2: `solution` must be a text, but it is missing"),
+        ({"problem_id": "p1", "score": 1}, "line 2: there is no column `solution`"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, message):

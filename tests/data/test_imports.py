@@ -1,13 +1,12 @@
 import json
 import logging
 import math
-import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pvg_hf.data.imports import import_solutions, read_rows
+from pvg_hf.data.imports import import_solutions
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import solution_features
 
@@ -80,14 +79,15 @@ def test_a_truncated_solution_counts_as_cut_though_it_states_the_answer(task, sp
 
 
 @pytest.mark.parametrize(
-    ("row", "key"), [({"is_truncated": "no"}, "no"), ({}, "cut")], ids=["not a truth value", "mapped and missing"]
+    ("row", "message"),
+    [({"is_truncated": "no"}, "`is_truncated` .*'no'"), ({}, "no column `cut`")],
+    ids=["not a truth value", "mapped and missing"],
 )
-def test_refuses_an_unreadable_truncation(task, split, write, row, key):
+def test_refuses_an_unreadable_truncation(task, split, write, row, message):
     columns = {} if row else {"is_truncated": "cut"}
     source = write([{"problem_id": "sum-0", "solution": "1", **row}])
-    with pytest.raises(ValueError, match=key) as error:
+    with pytest.raises(ValueError, match=message):
         list(import_solutions(source, task, split, columns=columns))
-    assert "is_truncated" in str(error.value)
 
 
 def test_an_unmapped_label_is_the_grade(task, split, write):
@@ -168,14 +168,6 @@ def test_an_id_that_a_data_frame_made_a_float_is_found(task, split, write):
     assert (row["problem_id"], row["correct"]) == ("0", True)
 
 
-def test_a_folder_whose_name_is_a_pattern_reads_no_other_folder(task, split, tmp_path):
-    for name in ("runs 1", "runs ?"):
-        (tmp_path / name).mkdir()
-        pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / name / "train.parquet")
-    with pytest.raises(ValueError, match=r"runs \?.*pattern"):
-        list(import_solutions(str(tmp_path / "runs ?"), task, split))
-
-
 @pytest.mark.parametrize("name", ["own.jsonl", ""], ids=["the file", "its folder"])
 def test_another_encoding_is_refused_with_the_file(task, split, write, tmp_path, name):
     path = tmp_path / "own.jsonl"
@@ -194,12 +186,11 @@ def test_refuses_a_source_without_any_known_problem(task, split, write):
     ("line", "message"),
     [
         ('{"solution": "1"}', "neither `problem_id` nor `problem`"),
-        ('{"problem_id": "sum-0"}', "`solution` .*missing"),
+        ('{"problem_id": "sum-0"}', "no column `solution`"),
         ('{"problem_id": "sum-0", "solution": 1}', "`solution` .*is 1"),
-        ('{"problem_id": "sum-0", "solution": "\\ud800"}', "`solution` .*UTF-8"),
         ('{"problem_id": "sum-0", "solution": "1", "problem": "2 + 1 ="}', "not that problem's: '2"),
-        ('{"problem_id": "sum-0", "solution": "1"}', "`told`, mapped to `label`, is missing"),
-        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "`told`, read as `label`, .*got 'yes'"),
+        ('{"problem_id": "sum-0", "solution": "1"}', "no column `told`"),
+        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "`told` .*got 'yes'"),
     ],
 )
 def test_broken_lines_are_named(task, split, tmp_path, line, message):
@@ -207,30 +198,6 @@ def test_broken_lines_are_named(task, split, tmp_path, line, message):
     path.write_text('{"problem_id": "sum-0", "solution": "1", "told": 1}\n\n' + line + "\n")
     with pytest.raises(ValueError, match=rf"own\.jsonl, line 3: .*{message}"):
         list(import_solutions(str(path), task, split, columns={"label": "told"}))
-
-
-UNREADABLE = {
-    "invalid JSON": (b"{", "not JSON"),
-    "another type": (b"[1]", "must be an object"),
-    "not UTF-8": (b'{"problem_id": "\xff"}', "not UTF-8"),
-    "nested too deeply": (b"[" * 100_000, "nested too deeply"),
-}
-
-
-@pytest.mark.parametrize(("line", "reason"), UNREADABLE.values(), ids=UNREADABLE)
-def test_a_line_without_an_object_is_skipped_and_counted(tmp_path, caplog, line, reason):
-    path = tmp_path / "own.jsonl"
-    path.write_bytes(b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
-    assert list(read_rows(str(path))) == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 4", {"a": 2})]
-    assert re.search(rf"Skipped 1 of the 3 lines of .*own\.jsonl.*line 3, .*{reason}", caplog.text)
-
-
-@pytest.mark.parametrize(("line", "reason"), UNREADABLE.values(), ids=UNREADABLE)
-def test_a_file_without_any_object_is_refused(tmp_path, line, reason):
-    path = tmp_path / "own.jsonl"
-    path.write_bytes(line + b"\n")
-    with pytest.raises(ValueError, match=rf"own\.jsonl.*line 1, .*{reason}"):
-        list(read_rows(str(path)))
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])
@@ -241,7 +208,7 @@ def test_a_missing_file_is_named(task, split, tmp_path, name):
 
 @pytest.mark.parametrize("source", ["none", "organisation/none"])
 def test_a_missing_folder_or_dataset_is_named(task, split, source):
-    with pytest.raises(ValueError, match=rf"`{source}\[train\]`: "):
+    with pytest.raises(ValueError, match=f"Cannot read `{source}`: "):
         list(import_solutions(source, task, split))
 
 
@@ -274,14 +241,14 @@ def test_a_config_and_a_split_are_chosen(task, split, rounds, config, part, text
     ("choice", "message"),
     [
         ({}, r"\['base', 'round-000'\].*`bootstrap.import_config`"),
-        ({"config": "round-001"}, r"round-001/train.*\['base', 'round-000'\]"),
-        ({"config": "round-000"}, r"round-000/train.*\['helpful', 'sneaky'\].*`bootstrap.import_split`"),
-        ({"config": "base", "split": "sneaky"}, r"base/sneaky.*\['base'\]"),
+        ({"config": "round-001"}, r"round-001.*\['base', 'round-000'\]"),
+        ({"config": "round-000"}, r"several splits.*\['helpful', 'sneaky'\].*`bootstrap.import_split`"),
+        ({"config": "base", "split": "sneaky"}, r"no split `sneaky`.*\['base'\]"),
         ({"config": "base", "split": "base", "revision": "v1"}, "no revisions; .*{'revision': 'v1'}"),
     ],
 )
 def test_an_unknown_config_or_split_lists_the_existing_ones(task, split, rounds, choice, message):
-    with pytest.raises(ValueError, match=f"(?s){message}"):
+    with pytest.raises(ValueError, match=message):
         list(import_solutions(rounds, task, split, **choice))
 
 
@@ -290,24 +257,6 @@ def test_a_file_has_no_config_split_or_revision(task, split, write):
         list(import_solutions(write(ROWS), task, split, config="base", split="train"))
 
 
-@pytest.mark.parametrize("name", ["train.parquet", ""])  # the file, and the folder that it is in
-def test_the_error_for_damaged_data_does_not_suggest_deleting_them(task, split, tmp_path, name):
-    path = tmp_path / "train.parquet"
-    pq.write_table(pa.Table.from_pylist(ROWS), path)
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="import") as caught:
-        list(import_solutions(str(tmp_path / name), task, split))
-    assert "train.parquet" in str(caught.value) or not name
-    assert "elete" not in str(caught.value)
-
-
 def test_refuses_to_map_an_unknown_column(task, split, write):
     with pytest.raises(ValueError, match=r"`answer` in `import_columns`.*`problem_id`"):
         list(import_solutions(write(ROWS), task, split, columns={"answer": "answer"}))
-
-
-@pytest.mark.parametrize("name", ["own.csv", "own.json"])
-def test_a_file_of_another_kind_is_not_taken_for_a_dataset_of_the_hub(task, split, tmp_path, name):
-    (tmp_path / name).write_text("problem_id,solution\nsum-0,1\n")
-    with pytest.raises(ValueError, match=rf"{name}.*jsonl"):
-        list(import_solutions(str(tmp_path / name), task, split))

@@ -5,7 +5,7 @@ import json
 import pytest
 from datasets import Dataset
 
-from pvg_hf.data.proofs import check_proofs, load_proofs, read_column_names
+from pvg_hf.data.proofs import check_proofs, load_proofs
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ def test_a_source_without_scores_can_be_read(write):
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        ([{"problem": "P", "solution": "Q"}], None, r"line 1: `proof` .*missing"),
+        ([{"problem": "P", "solution": "Q"}], None, r"line 1: .*no column `proof`"),
         ([{"problem": "P", "proof": 3}], None, r"line 1: `proof` .*is 3"),
-        ([{"problem": "P", "proof": "Q"}], {"score": "grade"}, r"line 1: .*`grade`, .*`score`"),
+        ([{"problem": "P", "proof": "Q"}], {"score": "grade"}, r"line 1: .*no column `grade`"),
         ([{"problem": "P", "proof": "Q"}], {"grade": "score"}, r"`columns` maps \['grade'\]"),
         (
-            [{"problem": "P", "proof": "Q", "score": score} for score in (1, 0.7, "1", -1)],
+            [{"problem": "P", "proof": "Q", "score": score} for score in (1, 0.7, "1", "2", -1)],
             None,
-            r"line 2: 0.7, .*line 3: '1', .*line 4: -1\.",
+            r"line 2: 0.7, .*line 4: '2', .*line 5: -1\.",
         ),
         ([{"problem": "P", "proof": "Q", "score": 1, "analysis": "A"}], None, "line 1 is about an analysis"),
         ([], None, "holds no proof"),
@@ -69,10 +69,3 @@ def test_sources_that_hold_no_proofs_are_errors(write, rows, columns, message):
 def test_datasets_without_the_columns_are_errors(columns, message):
     with pytest.raises(ValueError, match=message):
         check_proofs(Dataset.from_dict(columns), needs_scores=True)
-
-
-def test_columns_are_parsed_from_a_command_line():
-    assert read_column_names(["proof=solution", "score=a=b"]) == {"proof": "solution", "score": "a=b"}
-    assert read_column_names([]) is None
-    with pytest.raises(ValueError, match="got `proof`"):
-        read_column_names(["proof"])

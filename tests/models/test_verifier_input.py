@@ -26,6 +26,15 @@ def test_long_inputs_are_not_truncated(tokenizer):
     assert INPUT.encode(tokenizer, [], []) == []
 
 
+def test_a_huge_text_is_cut_before_it_is_tokenised(tokenizer):
+    """It is still too long, and begins with the same tokens."""
+    for text in ("3 " * 1_500_000, "has 3\n" * 500_000):
+        (ids,) = VerifierInput(INPUT.template, "</s>", 64).encode(tokenizer, ["Ana has 3 pens."], [text])
+        (few,) = INPUT.encode(tokenizer, ["Ana has 3 pens."], [text[:2000]])
+        assert 64 < len(ids) < 250_000
+        assert ids[:64] == few[:64]
+
+
 @pytest.mark.parametrize("template", ["{{ problem }} {{ answer }}", "{{ problem }", "{% for %}", "{{ problem.x.y }}"])
 def test_a_bad_template_is_refused(template):
     with pytest.raises(ValueError, match=r"rendered .* `problem` and `solution`"):

@@ -79,16 +79,16 @@ def test_an_unknown_split_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"question": "q", "answer": "#### 1"}\n{"question": \n', r"train\.jsonl`, line 2, .*JSON"),
-        ('{"question": "q"}\n', r"line 1, .*`question` and `answer`; .* `question`"),
-        ('{"question": "q", "answer": 3}\n', "line 1, .*`question` and `answer`"),
-        ("[1, 2]\n", r"line 1, is \[1, 2\]; it must be an object"),
+        ('{"question": "q", "answer": "#### 1"}\n{"question": \n', r"train\.jsonl, line 2 .*JSON"),
+        ('{"question": "q"}\n', r"line 1 .*`question` and `answer`; .* `question`"),
+        ('{"question": "q", "answer": 3}\n', "line 1 .*`question` and `answer`"),
+        ("[1, 2]\n", "row 0 is 1; it must be an object"),
         (
             '{"question": "q", "answer": "no idea"}\n',
             "Problem 0 of `.*`: .*'no idea'",
         ),
         ("\n", "no problems in"),
-        (b"\xff\xfe", r"train\.jsonl`, line 1, is not UTF-8"),
+        (b"\xff\xfe", r"train\.jsonl, line 1 is not UTF-8"),
     ],
 )
 def test_a_broken_file_is_one_clear_error(tmp_path, content, message):
@@ -99,7 +99,7 @@ def test_a_broken_file_is_one_clear_error(tmp_path, content, message):
 
 @pytest.mark.parametrize("folder", ["nowhere", "."])
 def test_a_missing_folder_or_file_is_one_clear_error(tmp_path, folder):
-    with pytest.raises(ValueError, match=r"`.*test\.jsonl`: .* `path` .*`train\.jsonl`"):
+    with pytest.raises(ValueError, match=r"no file `.*test\.jsonl`. `path` .*`train\.jsonl`"):
         Gsm8kTask(str(tmp_path / folder)).problems("test")
 
 

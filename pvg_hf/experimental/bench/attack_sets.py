@@ -1,6 +1,5 @@
 """Sets of attacks on verifiers: correct solutions, and mistakes by kind."""
 
-import gzip
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pvg_hf.core.data_files import read_file
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.core.shipped import PACKAGE
 from pvg_hf.experimental.attacks.untrained import attack_texts
@@ -76,9 +76,9 @@ def load_set(name: str) -> AttackSet:
     Raises `ValueError` if GSM8K cannot be loaded.
     """
     if name == "arithmetic":
-        return AttackSet(name, read_rows(ARITHMETIC))
+        return AttackSet(name, _read_rows(ARITHMETIC))
     rows = make_gsm8k_rows(os.environ.get(GSM8K_DIR))
-    made = AttackSet(name, pd.concat([rows, add_problems(read_rows(GSM8K_TRAINED), rows)], ignore_index=True))
+    made = AttackSet(name, pd.concat([rows, add_problems(_read_rows(GSM8K_TRAINED), rows)], ignore_index=True))
     if made.digest != GSM8K_DIGEST:
         logger.warning(
             "This set is not the published one (its digest is %s, not %s), because the copy of GSM8K is another one. "
@@ -89,9 +89,8 @@ def load_set(name: str) -> AttackSet:
     return made
 
 
-def read_rows(path: Path) -> pd.DataFrame:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return pd.DataFrame([json.loads(line) for line in file])
+def _read_rows(path: Path) -> pd.DataFrame:
+    return pd.DataFrame([row for _, row in read_file(path, is_strict=True)])
 
 
 def add_problems(solutions: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

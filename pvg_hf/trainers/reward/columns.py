@@ -12,8 +12,10 @@ from datasets import Dataset, IterableDataset
 from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
+from pvg_hf.core.extensions import show_value
 from pvg_hf.core.templates import adds_bos, message_text
-from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.data.reading import as_chat, is_chat, split_prompt
+from pvg_hf.models.verifier_input import VerifierInput, max_characters
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
 
@@ -109,6 +111,69 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
             " loss; other losses and corrections do not support it. Remove the column, or set `loss=bradley_terry` and"
             " `correction=none`."
         )
+
+
+def read_sides(dataset: Dataset | IterableDataset) -> Dataset | IterableDataset:
+    """
+    Check that the sides of every pair are both texts or both chats. In pairs of chats, a prompt that is a text becomes
+    a message, or is the one with which the chats begin.
+
+    Raises `ValueError` for any other value, with its row and column; a stream raises it when it gets there.
+    """
+    if "chosen_ids" in column_names(dataset):
+        return dataset
+    if not isinstance(dataset, Dataset):
+        return dataset.map(_read_pair, with_indices=True)
+    columns = [name for name in ("prompt", "chosen", "rejected") if name in dataset.column_names]
+    changes = [_read_pair(row, index) for index, row in enumerate(dataset.select_columns(columns))]
+    return dataset.map(_read_pair, with_indices=True) if any(changes) else dataset
+
+
+def _read_pair(row: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """Return the columns of a pair that change."""
+    for side in ("chosen", "rejected"):
+        if not (isinstance(row[side], str) or is_chat(row[side])):
+            raise ValueError(
+                f"Row {index}: `{side}` must be a text or a chat, but it is {show_value(row[side])}. Drop the row or"
+                " correct it."
+            )
+    if "prompt" in row and not (isinstance(row["prompt"], str) or is_chat(row["prompt"])):
+        raise ValueError(f"Row {index}: `prompt` must be a text or a chat, but it is {show_value(row['prompt'])}.")
+    sides = [row["chosen"], row["rejected"]]
+    if "prompt" not in row:
+        if isinstance(sides[0], str) != isinstance(sides[1], str):
+            raise ValueError(f"Row {index}: one of `chosen` and `rejected` is a chat, the other is a text.")
+        return {}
+    if all(isinstance(value, str) for value in (row["prompt"], *sides)):
+        return {}
+    problem, rest = split_prompt(f"Row {index}", row["prompt"], sides)
+    chosen, rejected = (as_chat(side, "assistant") for side in rest)
+    read = {"prompt": as_chat(problem or "", "user"), "chosen": chosen, "rejected": rejected}
+    return {} if all(row[name] == value for name, value in read.items()) else read
+
+
+def drop_huge_pairs(
+    dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None
+) -> Dataset | IterableDataset:
+    """Drop pairs of which a side is certainly longer than `max_length` tokens, because tokenising them takes long."""
+    if max_length is None or "chosen_ids" in column_names(dataset):
+        return dataset
+
+    def size(row: Mapping[str, Any]) -> int:
+        return max(
+            _num_characters(row.get("prompt", "")) + _num_characters(row[side]) for side in ("chosen", "rejected")
+        )
+
+    if not isinstance(dataset, Dataset):
+        return dataset.filter(lambda row: size(row) <= max_characters(tokenizer, max_length, size(row)))
+    sizes = [size(row) for row in dataset]
+    limit = max_characters(tokenizer, max_length, max(sizes, default=0))
+    kept = [index for index, num_characters in enumerate(sizes) if num_characters <= limit]
+    return dataset if len(kept) == len(dataset) else dataset.select(kept)
+
+
+def _num_characters(side: str | Sequence[Mapping[str, Any]]) -> int:
+    return len(side) if isinstance(side, str) else sum(len(message_text(message)) for message in side)
 
 
 def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:

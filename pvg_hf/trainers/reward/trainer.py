@@ -42,8 +42,10 @@ from pvg_hf.trainers.reward.columns import (
     check_columns,
     check_environments,
     column_names,
+    drop_huge_pairs,
     infer_verifier_input,
     pair_texts,
+    read_sides,
 )
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import (
@@ -229,15 +231,23 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         )
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
+        dataset = read_sides(dataset)
         _check_chat(next(iter(dataset)), processing_class)
         _warn_of_lost_words(dataset, processing_class, dataset_name)
         dataset = add_row_index(dataset, args.dataloader_num_workers)
+        if dataset_name == "train" and _is_plain_text(dataset) and "prompt" not in column_names(dataset):
+            logger.warning(
+                "The pairs have no `prompt`, so the verifier learns from whole texts: a scorer will put nothing"
+                " between a problem and a solution. `pvg train verifier` finds the problem in dialogues (HH-RLHF)."
+            )
+        num_pairs = None if not isinstance(dataset, Dataset) else len(dataset)
+        dataset = drop_huge_pairs(dataset, processing_class, args.max_length)
         texts = dataset  # kept for inferring the input format below
         if _is_plain_text(dataset) and _adds_its_end(processing_class):
             dataset = add_token_ids(dataset, processing_class)
         prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
-        if isinstance(prepared, Dataset):
-            self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
+        if num_pairs is not None:
+            self._count_filtered(dataset_name, before=num_pairs, after=len(prepared))
         if dataset_name == "train" and self.verifier_input is None:
             self.verifier_input = infer_verifier_input(texts, prepared, processing_class, args.max_length)
         return prepared

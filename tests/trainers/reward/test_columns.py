@@ -2,7 +2,16 @@ import pytest
 import torch
 from datasets import Dataset
 
-from pvg_hf.trainers.reward.columns import BATCH_KEYS, PairCollator, add_row_index, check_columns, column_names
+from pvg_hf.trainers.reward.columns import (
+    BATCH_KEYS,
+    PairCollator,
+    add_row_index,
+    check_columns,
+    column_names,
+    drop_huge_pairs,
+    read_sides,
+)
+from tests.support.verifier_training import make_tokenizer
 
 ROWS = [{"chosen_ids": [1, 2], "rejected_ids": [3]}, {"chosen_ids": [4], "rejected_ids": [5]}]
 
@@ -93,3 +102,60 @@ def test_labels_and_environments_become_tensors():
     assert (
         not {"given_labels", "environments"} & PairCollator(lambda examples: {})([{**ROWS[0], "row_index": 0}]).keys()
     )
+
+
+USER = {"role": "user", "content": "How many?"}
+RIGHT, WRONG = {"role": "assistant", "content": "#### 5"}, {"role": "assistant", "content": "#### 6"}
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["dataset", "stream"])
+@pytest.mark.parametrize("begins_with", [[USER], []], ids=["whole chats", "answers alone"])
+def test_a_text_prompt_of_chats_becomes_a_message(is_stream, begins_with):
+    row = {"prompt": "How many?", "chosen": [*begins_with, RIGHT], "rejected": [*begins_with, WRONG]}
+    dataset = Dataset.from_list([row] * 2)
+    read = read_sides(dataset.to_iterable_dataset() if is_stream else dataset)
+    assert list(read) == [{"prompt": [USER], "chosen": [RIGHT], "rejected": [WRONG]}] * 2
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "p", "chosen": "a", "rejected": "b"},
+        {"chosen": [USER, RIGHT], "rejected": [USER, WRONG]},
+        {"prompt": [USER], "chosen": [RIGHT], "rejected": [WRONG]},
+        {"chosen_ids": [1], "rejected_ids": [2]},
+    ],
+)
+def test_usual_pairs_stay_as_they_are(row):
+    dataset = Dataset.from_list([row])
+    assert read_sides(dataset) is dataset
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"chosen": "a", "rejected": None}, "Row 1: `rejected` must be a text or a chat, but it is None"),
+        ({"chosen": None, "rejected": "b"}, "Row 1: `chosen` must be"),
+        ({"prompt": None, "chosen": "a", "rejected": "b"}, "Row 1: `prompt` must be"),
+    ],
+)
+def test_a_null_side_is_named(row, message):
+    whole = {"prompt": "p", "chosen": "a", "rejected": "b"}
+    with pytest.raises(ValueError, match=message):
+        read_sides(Dataset.from_list([{name: whole[name] for name in row}, row]))
+
+
+@pytest.mark.parametrize("side", [["#### 5"], 5, [[RIGHT]], [{"role": "user"}]])
+def test_another_kind_of_side_is_named(side):
+    with pytest.raises(ValueError, match="Row 0: `chosen` must be a text or a chat, but it is"):
+        read_sides(Dataset.from_list([{"prompt": "p", "chosen": side, "rejected": "b"}]))
+
+
+def test_pairs_that_cannot_fit_are_dropped_before_they_are_tokenised():
+    """Words have at most 5 characters, so that 300,000 of them are more than 9 tokens, and 50,000 may be fewer."""
+    rows = [{"prompt": "w0", "chosen": "w1" * number, "rejected": "w2"} for number in (1, 150_000, 25_000)]
+    dataset = Dataset.from_list(rows)
+    for pairs in (dataset, dataset.to_iterable_dataset()):
+        kept = list(drop_huge_pairs(pairs, make_tokenizer(), 9))
+        assert [len(row["chosen"]) for row in kept] == [2, 50_000]
+    assert drop_huge_pairs(dataset, make_tokenizer(), None) is dataset

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from datasets import load_dataset
 
+from pvg_hf.core.data_files import read_file
 from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.experimental.messages.decisions.decision_world import DecisionProblems, DecisionWorld, check_count
 from pvg_hf.tasks.base import Split, check_split
-from pvg_hf.tasks.json_rows import iterate_json_rows
 
 Row = Mapping[str, Any]
 
@@ -81,7 +81,8 @@ class TextDecisions(DecisionWorld):
             rows = enumerate(load_dataset(self.hub_id, split=split))
             return where, ((f"{where}, row {number}", row) for number, row in rows)
         file = Path(self.path) / f"{split}.jsonl"
-        return f"`{file}`", iterate_json_rows(file, "`path` must be a folder with `train.jsonl` and `test.jsonl`.")
+        advice = "`path` must be a folder with `train.jsonl` and `test.jsonl`."
+        return f"`{file}`", read_file(file, is_strict=True, advice=advice)
 
 
 class Snli(TextDecisions):

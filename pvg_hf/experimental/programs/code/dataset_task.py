@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
-import pyarrow as pa
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
-from pyarrow import parquet
 from tqdm.auto import tqdm
 
 from pvg_hf.config.fields import Asks
+from pvg_hf.core.data_files import read_file
 from pvg_hf.core.extensions import Effect
 from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import check_dataset_access
@@ -41,7 +40,6 @@ from pvg_hf.experimental.programs.sandbox import (
 )
 from pvg_hf.experimental.programs.sandbox.inside.values import decode_value, encode_value
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Problem, Split, check_split
-from pvg_hf.tasks.json_rows import iterate_json_rows
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +62,6 @@ import bisect, collections, functools, heapq, itertools, math, random, re, strin
 MAX_LISTED = 10  # problems that the warning names; `left_out` has all
 
 _REPEATED = "its text occurs twice"
-_ROWS_PER_BATCH = 16  # a row of tests can have megabytes
 
 Row = dict[str, Any]
 
@@ -274,7 +271,7 @@ class DatasetProgramTask(ProgramTask):
         files = next((found for pattern in patterns if (found := sorted(root.glob(pattern)))), [])
         if not files and split == "train":
             raise ValueError(f"`{root}` holds no file `{patterns[0]}` or `{patterns[1]}` (`path`).")
-        return (row for file in files for row in _read_file(file)) if files else None
+        return (row for file in files for _, row in read_file(file, is_strict=True)) if files else None
 
     def problems(self, split: Split) -> Dataset | None:
         check_split(split)
@@ -455,24 +452,13 @@ class DatasetProgramTask(ProgramTask):
         return expect_output(case, outputs[0])
 
 
-def _read_file(file: Path) -> Iterator[Row]:
-    if file.suffix == ".jsonl":
-        yield from (row for _, row in iterate_json_rows(file))
-        return
-    try:
-        with parquet.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(_ROWS_PER_BATCH):
-                yield from batch.to_pylist()
-    except (OSError, pa.ArrowException) as err:
-        raise ValueError(f"Cannot read `{file}`: {err}.") from err
-
-
 def _read_hub(hub_id: str, split: str) -> Iterator[Row]:
     """Read the file `SPLIT.jsonl` of a dataset on the Hub if it has one, and otherwise what `datasets` loads."""
     try:
         check_dataset_access(hub_id)
         try:
-            yield from _read_file(Path(hf_hub_download(hub_id, f"{split}.jsonl", repo_type="dataset")))
+            file = Path(hf_hub_download(hub_id, f"{split}.jsonl", repo_type="dataset"))
+            yield from (row for _, row in read_file(file, is_strict=True))
         except EntryNotFoundError:
             yield from load_dataset(hub_id, split=split)
     except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository or split
