@@ -172,7 +172,7 @@ def _check_adapter(config: PlayerConfig, player: str) -> Iterator[str]:
 
 def check_shared_type(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List a base with `verifier.shares_base` whose players want it in different types."""
-    prover = hardware.dtype(recipe.prover.dtype, is_precise=False)
+    prover = hardware.dtype(recipe.prover.dtype)
     verifier = hardware.dtype(recipe.verifier.dtype, is_precise=True)
     if recipe.verifier.shares_base and prover != verifier:
         yield (

@@ -1,4 +1,4 @@
-"""Resolves `micro_batch_size: auto` and `gradient_checkpointing: auto` of a phase's learner on a GPU."""
+"""Resolves `micro_batch_size: auto` and `gradient_checkpointing: auto` of a phase's learner."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,11 @@ from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 
 LEARNERS = ("verifier", "prover")  # phases that train the player of their name in steps
 
-USED_SHARE = 0.85  # of the memory; the rest is for CUDA itself, fragmentation, and the error of the estimate
+# Of a GPU's memory; the rest is for CUDA itself, fragmentation, and the error of the estimate.
+USED_SHARE = 0.85
+
+# Of a machine's memory without a GPU, which other programs use, too: a process that exceeds it is killed.
+USED_SHARE_OF_MACHINE = 0.6
 
 BUSY_TEXTS = 8  # texts at once; with fewer, a GPU waits for Python, which costs more than to compute activations twice
 
@@ -23,13 +27,14 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
 
     The micro-batch is the largest power of two that divides a process's rows of a step, or all of them, with an
     estimated peak within `USED_SHARE` of the memory for texts of the greatest length. Activations are recomputed only
-    if fewer than `BUSY_TEXTS` texts would fit otherwise. Micro-batches of more than `most` rows, if given, ran out of
-    memory. Without a GPU, and in phases without a learner, the recipe stays as it is.
+    if fewer than `BUSY_TEXTS` texts would fit otherwise; on a CPU, only if not even one does. Micro-batches of more
+    than `most` rows, if given, ran out of memory. In phases without a learner, the recipe stays as it is.
     """
-    if phase not in LEARNERS or not amounts.hardware.has_gpu:
+    if phase not in LEARNERS:
         return amounts.recipe
     longest = replace(amounts, lengths=_longest(amounts))
-    available = USED_SHARE * amounts.memory * (1 - _vllm_share(amounts.recipe.prover) if phase == "prover" else 1)
+    share = USED_SHARE if amounts.hardware.has_gpu else USED_SHARE_OF_MACHINE / amounts.num_processes
+    available = share * amounts.memory * (1 - _vllm_share(amounts.recipe.prover) if phase == "prover" else 1)
     choices = list(_choices(amounts, phase, most))
     for settings in choices:
         recipe = _with(amounts.recipe, phase, settings)
@@ -48,8 +53,9 @@ def _choices(amounts: Amounts, player: str, most: int | None) -> Iterator[dict[s
     if wanted != "auto":
         yield from ({"micro_batch_size": size, "gradient_checkpointing": wanted} for size in sizes)
         return
+    fewest = BUSY_TEXTS if amounts.hardware.has_gpu else 1
     for size in sizes:
-        if size == share or size * texts >= BUSY_TEXTS:
+        if size == share or size * texts >= fewest:
             yield {"micro_batch_size": size, "gradient_checkpointing": False}
     yield from ({"micro_batch_size": size, "gradient_checkpointing": True} for size in sizes)
 

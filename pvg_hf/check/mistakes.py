@@ -10,6 +10,7 @@ from pvg_hf.check.loading import check_player, check_shared_type
 from pvg_hf.check.machine import check_disk, check_generation, check_hub, check_machine, check_sharding
 from pvg_hf.check.noise_settings import check_checker, check_checker_settings, check_label_rates
 from pvg_hf.check.refusals import refusals
+from pvg_hf.check.round_plans import check_memory
 from pvg_hf.check.trainer_settings import (
     check_critic,
     check_invariance_settings,
@@ -68,7 +69,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
     if problems is not None and hardware.is_here and not mistakes:  # else the players' sizes may be unknown
-        mistakes += check_disk(recipe, problems, hardware)
+        mistakes += [*check_disk(recipe, problems, hardware), *check_memory(recipe, problems, hardware)]
     return mistakes
 
 

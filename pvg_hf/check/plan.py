@@ -13,11 +13,17 @@ from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.phase_costs import TextLengths, describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
-from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE, RoundPlan, plan_rounds, planned_hardware
+from pvg_hf.check.round_plans import (
+    OTHER_SHARE,
+    WRITING_SHARE,
+    RoundPlan,
+    memory_excess,
+    plan_rounds,
+    planned_hardware,
+)
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import refuse
 from pvg_hf.config.player_sections import ProverConfig
-from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.config.trust import admit_recipe
 from pvg_hf.core.extensions import AskedSetting, Effect
 from pvg_hf.core.project import install_extra
@@ -25,7 +31,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.models.sources import PACKAGED
+from pvg_hf.models.sources import PACKAGED, cpu_has_bfloat16
 from pvg_hf.rewards import load_reward
 from pvg_hf.run.layout import ROUND_PHASES, RunFolder, finished_phases, num_phases
 from pvg_hf.run.resume import check_same_problems, check_same_recipe
@@ -56,8 +62,14 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
         note for plan in plans for note in _mean_rate_notes(plan.amounts.recipe, plan.amounts.problems)
     )
     yield from _length_notes(recipe.prover, plans[0])
-    yield from _memory_notes(recipe, plans)
-    card = plans[0].card
+    yield from memory_excess(recipe, plans)  # without a GPU, a refusal
+    card, hardware = plans[0].card, plans[0].amounts.hardware
+    emulated = [name for name, config in recipe.players.items() if config.dtype == "bfloat16"]
+    if emulated and not hardware.has_gpu and not cpu_has_bfloat16():
+        yield (
+            f"{' and '.join(f'`{name}.dtype`' for name in emulated)} is `bfloat16`, which this processor emulates:"
+            " products of matrices took eight times as long as in `float32` on a processor without AVX512-BF16."
+        )
     if card is not None:
         if not card.has_bfloat16:
             yield (
@@ -106,20 +118,6 @@ def _length_notes(config: ProverConfig, first: RoundPlan) -> Iterator[str]:
             yield (
                 f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
                 f"`max_position_embeddings` = {size.max_positions:,}."
-            )
-
-
-def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
-    """Notes on phases with an estimated peak above the available memory, one per phase."""
-    available, card = plans[0].amounts.memory, plans[0].card
-    where = f"`{card.name}`" if card else "this machine"
-    phases = {name: (plan, plan.memory(name)) for plan in reversed(plans) for name in plan.counts}
-    for name, (plan, memory) in phases.items():
-        if memory > available:
-            of_round = recipe.for_round(plan.indices[0])
-            yield (
-                f"the {name} phase is estimated at {show_bytes(memory)}, and {where} has {show_bytes(available)}. In "
-                f"order of effect: {list_memory_settings(of_round, name)}."
             )
 
 
@@ -278,7 +276,8 @@ def _describe_machine(first: RoundPlan) -> str:
             f"{card.name} (not this one), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in {dtype}"
             " at best"
         )
-    return f"{device_name(hardware.device)}, {number}; {show_bytes(first.amounts.memory)}"
+    bfloat16 = "" if hardware.has_gpu else f"; bfloat16 {'computed' if cpu_has_bfloat16() else 'emulated'}"
+    return f"{device_name(hardware.device)}, {number}; {show_bytes(first.amounts.memory)}{bfloat16}"
 
 
 def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:

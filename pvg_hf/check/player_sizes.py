@@ -130,10 +130,10 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
     return measure_size(
         read_model_config(config, player),
         has_lm_head=_has_lm_head(config),
-        dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
+        dtype=hardware.dtype(config.dtype, is_trained=config.lora is None),
         lora=config.lora,
         is_quantized=config.quantization == "4bit",
-        is_mixed=hardware.has_gpu and hardware.has_bfloat16,
+        is_mixed=hardware.computes_in_bfloat16(config.dtype),
     )
 
 
@@ -288,9 +288,8 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
         config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
     else:
         config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
-    return measure_size(
-        config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=hardware.has_gpu and hardware.has_bfloat16
-    )
+    is_mixed = hardware.computes_in_bfloat16(prover.dtype)
+    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32, is_mixed=is_mixed)
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:

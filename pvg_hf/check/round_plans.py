@@ -18,9 +18,11 @@ from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
 from pvg_hf.check.phase_costs import Amounts, count_tokens, measure_lengths, peak_memory
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes
 from pvg_hf.config import Recipe
+from pvg_hf.config.recipe import list_memory_settings
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.stopwatch import SCORING, TRAINING, UNKNOWN, WRITING, Spent, TimeSplit
+from pvg_hf.core.units import show_bytes
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.layout import ROUND_PHASES, PhaseKey, RunFolder, early_phases, finished_phases
@@ -220,11 +222,33 @@ def fit_phase(
     """
     Resolve what the learner of a phase leaves to `auto`, for this machine and a round's recipe; see [`fit_to_memory`].
     """
-    if phase not in LEARNERS or not hardware.has_gpu:
+    if phase not in LEARNERS:
         return recipe
     lengths, memory = measure_lengths(recipe, problems), total_memory(hardware.device)
     amounts = Amounts(recipe, problems, hardware, lengths, memory)
     return fit_to_memory(amounts, _known_sizes(recipe, hardware), phase, most=most)
+
+
+def memory_excess(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """List phases with an estimated peak above the available memory, and what lowers it, one of each name."""
+    available, card = plans[0].amounts.memory, plans[0].card
+    where = f"`{card.name}`" if card else "this machine"
+    first = {name: plan for plan in reversed(plans) for name in plan.counts}
+    for name, plan in first.items():
+        on_one = 1 if plan.amounts.hardware.has_gpu else plan.amounts.num_processes
+        memory = plan.memory(name) * on_one
+        if memory > available:
+            yield (
+                f"the {name} phase is estimated at {show_bytes(memory)}, and {where} has {show_bytes(available)}. In "
+                f"order of effect: {list_memory_settings(recipe.for_round(plan.indices[0]), name)}."
+            )
+
+
+def check_memory(recipe: Recipe, problems: GameProblems, hardware: Hardware) -> Iterator[str]:
+    """List phases that do not fit in this machine's memory if it has no GPU: it would kill the game after hours."""
+    if not hardware.has_gpu:
+        for excess in memory_excess(recipe, plan_rounds(recipe, problems)):
+            yield f"On a CPU, {excess}"
 
 
 def planned_hardware(device: str, card: Card | None) -> Hardware:

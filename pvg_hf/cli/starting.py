@@ -103,6 +103,10 @@ def doctor(words: Sequence[str]) -> int:
         lines += [f"GPU: {gpu.name}, {gpu.total_memory / 1e9:.0f} GB" for gpu in gpus] or [
             "GPU: none that torch can use"
         ]
+        from pvg_hf.models.sources import cpu_has_bfloat16
+
+        bfloat16 = "has bfloat16, `dtype: bfloat16` is faster" if cpu_has_bfloat16() else "emulates bfloat16, slowly"
+        lines.append(f"CPU: {torch.get_num_threads()} threads; it {bfloat16}")
     import psutil
 
     lines.append(

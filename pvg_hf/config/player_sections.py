@@ -263,9 +263,9 @@ class PlayerConfig:
     revision: Annotated[str | None, f.Decides("model_init_kwargs", player="prover")] = None
     """Branch, tag or commit on the Hub."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights on a GPU. `auto` is float32 for weights that are fully fine-tuned and for the verifier when
-    it scores, and bfloat16 (if the GPU computes in it) for others: a base under adapters, a prover that generates. In
-    bfloat16, a score also depends on its batch. A CPU always uses float32."""
+    """Type of the weights. `auto` is float32 on a CPU and for the verifier when it scores, and bfloat16 elsewhere, if
+    the GPU computes in it. Fully fine-tuned weights stay in float32. `bfloat16` is faster on a CPU with AMX or
+    AVX512-BF16, and much slower on others (see `pvg doctor`). In bfloat16, a score also depends on its batch."""
     quantization: Annotated[Literal["none", "4bit"], f.LowersMemory("4bit", 4)] = "none"
     """`4bit`: the base under the adapters in NF4 (QLoRA), a quarter of the memory of bfloat16; needs `lora` and
     bitsandbytes. The score head stays in float32."""

@@ -66,9 +66,9 @@ class PlayerLoader:
             return str(self.folder.models / player), None
         return resolve_model(config.model, player), config.revision
 
-    def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
-        """Data type of a player's weights; `is_precise` is for fully fine-tuned weights, and for scores."""
-        return self.hardware.dtype(self.recipe.player(player).dtype, is_precise=is_precise)
+    def dtype(self, player: str, *, is_precise: bool = False, is_trained: bool = False) -> torch.dtype:
+        """Data type of a player's weights, see [`~pvg_hf.models.hardware.Hardware.dtype`]."""
+        return self.hardware.dtype(self.recipe.player(player).dtype, is_precise=is_precise, is_trained=is_trained)
 
     def sampler(
         self,
@@ -83,7 +83,7 @@ class PlayerLoader:
         `base_owner`.
         """
         gc.collect()  # a compiled prover that is not used any more refers to itself, and to its cache
-        dtype = self.dtype("prover", is_precise=False)
+        dtype = self.dtype("prover")
         model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
         if base_owner is None or not self.recipe.verifier.shares_base:
             model = merge_adapter(model)  # merged weights sample faster, but cannot share the base

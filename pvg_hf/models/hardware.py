@@ -78,8 +78,19 @@ class Hardware:
         """Whether models run on a GPU: that of this process, or of the machine that a plan is for."""
         return not self.is_here or self.device.type == "cuda"
 
-    def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:
-        """Return the type of a player's weights, see [`resolve_dtype`]; a CPU always uses float32."""
-        if self.is_here and self.device.type == "cpu":
+    def dtype(self, dtype: str, *, is_precise: bool = False, is_trained: bool = False) -> torch.dtype:
+        """
+        Return the type of a player's weights, see [`resolve_dtype`].
+
+        Args:
+            is_precise: Whether `auto` is float32, as for scores. On a CPU it always is.
+            is_trained: Whether the weights themselves are trained, not an adapter on them. They are float32, since
+                bfloat16 would round away most updates.
+        """
+        if is_trained:
             return torch.float32
-        return resolve_dtype(dtype, is_precise=is_precise, on_bfloat16=self.has_bfloat16)
+        return resolve_dtype(dtype, is_precise=is_precise, on_bfloat16=self.has_gpu and self.has_bfloat16)
+
+    def computes_in_bfloat16(self, dtype: str) -> bool:
+        """Whether a player with this `dtype` is trained in bfloat16: on a GPU that has it, or on a CPU if asked."""
+        return self.has_bfloat16 if self.has_gpu else dtype == "bfloat16"

@@ -92,8 +92,8 @@ def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = No
 
     Args:
         dtype: `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
-        is_precise: Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16
-            would round away most updates, and for scores, which in bfloat16 depend on the batch.
+        is_precise: Whether `auto` always means float32. This is needed for scores, which in bfloat16 depend on the
+            batch.
         on_bfloat16: Whether a GPU computes in bfloat16; detected on this machine by default.
     """
     if dtype != "auto":
@@ -112,6 +112,11 @@ def has_bfloat16() -> bool:
     Older GPUs (before compute capability 8.0) only emulate it, which is slower than float32.
     """
     return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def cpu_has_bfloat16() -> bool:
+    """Whether this machine's processor has instructions for bfloat16 (AMX, AVX512-BF16, Arm's); others emulate it."""
+    return any(is_there is True for name, is_there in torch.cpu.get_capabilities().items() if "bf16" in name)
 
 
 def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTrainedTokenizerBase:

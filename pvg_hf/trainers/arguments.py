@@ -16,7 +16,6 @@ from pvg_hf.config.fields import ArgumentMark, Sets, marked_arguments, marks_of
 from pvg_hf.config.player_sections import PlayerConfig, PPOConfig, ProverConfig, VerifierConfig
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.models.sources import has_bfloat16
 from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.ppo.config import ProverPPOConfig
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
@@ -55,7 +54,7 @@ def verifier_arguments(
     settings = verifier_settings(
         recipe, run, label_rates=label_rates, assumed_rates=assumed_rates, noise_seed=noise_seed
     )
-    return NoisyRewardConfig(**{**_machine_defaults(run), **recipe.verifier.trainer}, **settings)
+    return NoisyRewardConfig(**{**_machine_defaults(recipe.verifier, run), **recipe.verifier.trainer}, **settings)
 
 
 def verifier_settings(
@@ -94,7 +93,9 @@ def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerif
         "judge_prompt": prompts.judge_prompt,
         "chat_template_kwargs": dict(prompts.chat_template_kwargs),
     }
-    return ScoreVerifierConfig(**{**_machine_defaults(run), **config.trainer}, **score_settings(config, run), **asked)
+    return ScoreVerifierConfig(
+        **{**_machine_defaults(config, run), **config.trainer}, **score_settings(config, run), **asked
+    )
 
 
 def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def prover_arguments(
     settings["acceptance_threshold"] = threshold
     if temperature is not None:
         settings["temperature"] = temperature
-    machine = _machine_defaults(run)
+    machine = _machine_defaults(recipe.prover, run)
     if recipe.prover.generation == "continuous":
         machine["bf16"] = False  # TRL would convert all weights to bfloat16, including adapters
     added = {"num_completions_to_print": 0, **machine, **recipe.prover.trainer}
@@ -228,7 +229,7 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
     return keys
 
 
-def _machine_defaults(run: TrainerRun) -> dict[str, Any]:
+def _machine_defaults(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     """Return arguments that depend on the machine; `trainer` may override them."""
-    on_gpu = run.hardware.device.type == "cuda"
-    return {"bf16": on_gpu and has_bfloat16(), "dataloader_pin_memory": on_gpu}
+    hardware = run.hardware
+    return {"bf16": hardware.computes_in_bfloat16(config.dtype), "dataloader_pin_memory": hardware.has_gpu}

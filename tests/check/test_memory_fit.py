@@ -67,8 +67,8 @@ def test_a_penalty_needs_the_whole_step(fitted):
     assert fitted("verifier.invariance.method=vrex", size=1, recomputes=True) == (32, True)
 
 
-@pytest.mark.parametrize("phase", ["verifier", "prover"])
-def test_without_a_gpu_nothing_is_resolved(amounts_of, phase):
+@pytest.mark.parametrize("phase", ["bootstrap", "mint"])
+def test_phases_without_a_learner_stay_as_they_are(amounts_of, phase):
     amounts = amounts_of()
     assert fit_to_memory(replace(amounts, memory=1), SIZES, phase) is amounts.recipe
 
@@ -105,3 +105,18 @@ def test_a_micro_batch_divides_the_step_of_a_process(amounts_of):
     for most, expected in ((None, (12, False)), (6, (4, True))):
         chosen = fit_to_memory(on_gpu(amounts, 10**12), SIZES, "prover", most=most).prover
         assert (chosen.micro_batch_size, chosen.gradient_checkpointing) == expected
+
+
+def test_on_a_cpu_activations_are_recomputed_only_if_one_text_does_not_fit(amounts_of):
+    """A CPU gains nothing from many texts at once, and half of the memory is enough if several processes share it."""
+    given = [f"verifier.micro_batch_size={size}" for size in (1, 2)]
+    one, two = (amounts_of(*STEP, *overrides) for overrides in (given[:1], given[1:]))
+    longest = replace(one.lengths.verifier_input, high=33 - 9 + one.recipe.prover.max_completion_length)
+    one, two = (replace(each, lengths=replace(each.lengths, verifier_input=longest)) for each in (one, two))
+    memory = (peak_memory("verifier", one, DEEP) + peak_memory("verifier", two, DEEP)) / 2 / 0.6
+    auto = amounts_of(*STEP)
+    chosen = fit_to_memory(replace(auto, memory=memory), DEEP, "verifier").verifier
+    assert (chosen.micro_batch_size, chosen.gradient_checkpointing) == (1, False)
+    assert fit_to_memory(on_gpu(auto, memory * 0.6 / 0.85), DEEP, "verifier").verifier.gradient_checkpointing
+    shared = replace(auto, hardware=replace(auto.hardware, num_processes=2), memory=2 * memory)
+    assert fit_to_memory(shared, DEEP, "verifier").verifier == chosen

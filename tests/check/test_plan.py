@@ -126,16 +126,32 @@ def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checke
     assert "`prover.reward_correction` assumes" not in plan
 
 
-def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values, monkeypatch):
-    """The verifier has 128 billion weights, nearly all of them in its embedding, and the disk has room for them."""
+def test_what_does_not_fit_is_noted_for_a_card_and_refused_on_a_cpu(values, monkeypatch):
+    """
+    The verifier has 128 billion weights, nearly all of them in its embedding, and the disk has room for them. A kernel
+    ends a process for which memory has run out, and a card's driver raises an error.
+    """
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10**15))
     sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
     values["verifier"]["warmup"] = {"max_steps": 1}
-    plan = " ".join(describe_plan(load_recipe(values)).split())
+    plan = " ".join(describe_plan(load_recipe(values), CARDS["h200"]).split())
     assert "Note: the verifier phase is estimated at" in plan
-    assert "In order of effect: `verifier.micro_batch_size` (lower, now auto); " in plan
+    lower = "In order of effect: `verifier.micro_batch_size` (lower, now auto); "
+    assert lower in plan
+    with pytest.raises(RecipeError, match="On a CPU, the verifier phase is estimated at") as refusal:
+        describe_plan(load_recipe(values))
+    assert lower in str(refusal.value)
     assert "and this machine has" not in " ".join(describe_plan(load_recipe({**values, "verifier": {}})).split())
+
+
+def test_bfloat16_that_a_processor_emulates_is_noted(values, monkeypatch):
+    values["prover"]["dtype"] = "bfloat16"
+    for has_it in (True, False):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda has_it=has_it: {"avx512_bf16": has_it})
+        plan = " ".join(describe_plan(load_recipe(values)).split())
+        assert ("`prover.dtype` is `bfloat16`, which this processor emulates" in plan) != has_it
+        assert f"; bfloat16 {'computed' if has_it else 'emulated'}" in plan
 
 
 def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):

@@ -312,7 +312,7 @@ def _initial_prover(players: PlayerLoader, round_index: int):
     source, revision = players.initial_model("prover")
     if config.init == "previous" and round_index > 0 and not config.lora:
         source, revision = str(players.folder.prover(round_index - 1)), None
-    dtype = players.dtype("prover", is_precise=config.lora is None)
+    dtype = players.dtype("prover", is_trained=config.lora is None)
     return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
 
 

@@ -195,7 +195,7 @@ def _heldout_pairs(
 def _initial_pair_verifier(players: PlayerLoader, round_index: int, verifier_input: VerifierInput):
     """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
     config = players.recipe.verifier
-    dtype = players.dtype("verifier", is_precise=config.lora is None)
+    dtype = players.dtype("verifier", is_trained=config.lora is None)
     last = players.last_verifier(round_index)
     if last is None:
         source, revision = players.initial_model("verifier")
@@ -280,7 +280,7 @@ def _initial_score_verifier(players: PlayerLoader, round_index: int):
     """Weights (without an adapter) that the round starts from, and their tokenizer."""
     config = players.recipe.verifier
     source, revision = players.initial_model("verifier") if config.lora else players.verifier_source(round_index)
-    dtype = players.dtype("verifier", is_precise=config.lora is None)
+    dtype = players.dtype("verifier", is_trained=config.lora is None)
     return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
 
 

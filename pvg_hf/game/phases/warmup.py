@@ -36,7 +36,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
     else:
         source = resolve_model(config.model, player)
         model, tokenizer = load_prover(
-            source, revision=config.revision, dtype=context.players.dtype(player, is_precise=True)
+            source, revision=config.revision, dtype=context.players.dtype(player, is_trained=True)
         )
     line = f"{player} of {model.num_parameters() / 1e6:.1f} M parameters"
     if config.warmup:

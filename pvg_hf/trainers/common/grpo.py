@@ -28,6 +28,7 @@ from pvg_hf.trainers.common.distributed import (
 )
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
 from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.shared_prompts import can_share_prompts, put_groups_together, share_prompts
 from pvg_hf.trainers.common.step_checks import LastStepMixin
 
 logger = get_logger(__name__)
@@ -96,6 +97,7 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         silence_old_checkpointing_names()
         self._has_reward = torch.empty(0, dtype=torch.bool)  # completions of the current batch, of all processes
         self._logprobs = torch.empty(0)  # of the last forward pass
+        self._num_read = 0  # tokens of that pass, without padding; a prompt that solutions share counts once
         super().__init__(
             model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, peft_config=peft_config, **kwargs
         )
@@ -214,18 +216,58 @@ class SampledGRPOTrainer(LastStepMixin, ModelCardMixin, GRPOTrainer):
         batch["tool_mask"] = batch.get("tool_mask", torch.ones_like(mask)) * is_paid[:, None].to(mask)
         batch["num_items_in_batch"] = self.accelerator.gather((mask * batch["tool_mask"]).sum()).sum()
 
-    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
-        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+    def _prepare_inputs(self, generation_batch):
+        buffered = self._buffered_inputs
+        batch = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is buffered or not self._shares_prompts:
+            return batch
+        per_step = self.current_gradient_accumulation_steps
+        self._buffered_inputs = put_groups_together(self._buffered_inputs, per_step)
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    @cached_property
+    def _shares_prompts(self) -> bool:
+        """Whether the solutions of a group are trained on in one row, with their prompt once."""
+        return can_share_prompts(self.model)
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
+    ):
+        self._num_read = 0
+        if self._shares_prompts and all(value is None or value is False for value in kwargs.values()):
+            size = batch_size or len(input_ids)
+            chunks = zip(input_ids.split(size), attention_mask.split(size), strict=True)
+            of_chunks = [self._read_chunk(model, *chunk, logits_to_keep, compute_entropy) for chunk in chunks]
+            found = [None if None in parts else torch.cat(parts) for parts in zip(*of_chunks, strict=True)]
+        else:  # images, or a mixture of experts
+            self._num_read = int(attention_mask.sum())
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
+            )
         self._logprobs = found[0].detach()
         return found
+
+    def _read_chunk(self, model, input_ids, attention_mask, logits_to_keep, compute_entropy):
+        """Read rows at once, those of a prompt in one row; the results are those of TRL's method."""
+        shared = share_prompts(input_ids, attention_mask, logits_to_keep)
+        if shared is None:
+            self._num_read += int(attention_mask.sum())
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, compute_entropy=compute_entropy
+            )
+        self._num_read += shared.num_tokens
+        with self.accelerator.autocast():
+            outputs = model(**shared.inputs, fused_lm_head=True)
+        entropies = shared.of_rows(outputs.entropy) if compute_entropy else None
+        return shared.of_rows(outputs.log_probs), entropies, None
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args, **kwargs):
         return super().compute_loss(model, trim_padding(inputs), *args, **kwargs)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
         num_tokens = int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
-        count_tokens(num_tokens, self._training_flops)
         loss = super()._compute_loss(model, inputs)
+        count_tokens(num_tokens, self._training_flops * self._num_read / num_tokens)
         is_recorded_by_trl = self.use_vllm and self.vllm_importance_sampling_correction
         if "sampling_per_token_logps" in inputs and not is_recorded_by_trl:
             self._record_sampling_difference(inputs)
