@@ -122,7 +122,7 @@ def _checked_games(recipe: Recipe) -> list[ArmGame]:
     List the games of a comparison, each seed's clean one first, after checks of all their recipes.
 
     Raises `RecipeError` if there are mistakes; all of them are listed.
-    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and needs consent that the user has not given yet.
     Raises `ValueError` if a game was started with another recipe.
     """
     if recipe.arms is None or not recipe.arms.checkers:

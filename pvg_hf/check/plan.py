@@ -198,7 +198,7 @@ def plan_game(recipe: Recipe, card: Card | None = None) -> GamePlan:
     Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
 
     Raises `RecipeError` if the recipe has mistakes; all of them are listed.
-    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and needs consent that the user has not given yet.
     """
     settings = admit_recipe(recipe)
     problems, mistakes = None, []

@@ -57,7 +57,7 @@ def answer(words: Sequence[str]) -> int:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="allow the code that the recipe of a pulled run names to run (docs/reference/security.md)",
+        help="consent to what the recipe of a pulled run does beyond its run (docs/reference/security.md)",
     )
     parser.add_argument("--all", action="store_true", help="show every solution with its score")
     arguments = parser.parse_args(words)

@@ -123,7 +123,7 @@ def _recipe_parser(name: str, command: Callable[[Sequence[str]], int]) -> Script
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="allow the code that the recipe of a pulled run names to run (docs/reference/security.md)",
+        help="consent to what the recipe of a pulled run does beyond its run (docs/reference/security.md)",
     )
     return parser
 

@@ -96,7 +96,7 @@ def play(
         ValueError: if the recipe or the data has mistakes, the pilot stops the game, a verifier has too few pairs or
         is degenerate,
             or another process plays the run; finished phases are kept.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
+        UntrustedCodeError: if the recipe came with a pulled run and needs consent that the user has not given yet.
         DiskFullError: if the disk is full; finished phases are kept.
         GameInterrupted: if the user stopped the run; playing it again resumes it.
     """

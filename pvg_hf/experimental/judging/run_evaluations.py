@@ -65,7 +65,7 @@ def evaluate_run(
     Raises `ValueError` for an unknown evaluation or setting, a round without the files that it needs, or other
     settings
         than those of a stored result.
-    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and needs consent that the user has not given yet.
     Raises `JobsFailedError` if attackers could not be trained; the others are kept.
     """
     run = JudgedRun.open(Path(root))

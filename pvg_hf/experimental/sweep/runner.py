@@ -157,7 +157,7 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
     List the cells of a sweep, after checks of all their recipes.
 
     Raises `RecipeError` if there are mistakes; all of them are listed.
-    Raises `UntrustedCodeError` if the recipe came with a pulled run and names code that the user has not trusted yet.
+    Raises `UntrustedCodeError` if the recipe came with a pulled run and needs consent that the user has not given yet.
     """
     if recipe.sweep is None:
         raise RecipeError(

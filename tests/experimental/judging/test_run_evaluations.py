@@ -8,7 +8,7 @@ import time
 import pandas as pd
 import pytest
 
-from pvg_hf.config.trust import write_origin
+from pvg_hf.config.trust import trust_recipe, write_origin
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
@@ -118,6 +118,7 @@ def test_mistakes_are_refused(reference, arguments, message):
 
 def test_a_pulled_result_does_not_name_code_for_its_own_repetition(run):
     write_origin(run.root, "org/game", 1)
+    trust_recipe(run.recipe, run.read_recipe())
     folder = judgement_folder(run, "attacks", 0)
     folder.mkdir(parents=True)
     stored = Judgement("attacks", 0, "", {}, {}, {"rewards": ["somebody:pays"]}, 1.0, inputs="what has changed")
