@@ -14,7 +14,7 @@ import logging
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from glob import escape
 from itertools import chain
@@ -29,7 +29,7 @@ from pvg_hf.core.hub_access import find_dataset_refusal
 
 logger = logging.getLogger(__name__)
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 PlacedRow = tuple[str, Row]
 _Found = tuple[str, Row | str]  # a place in a file, and its row or why it cannot be read
 
@@ -341,7 +341,7 @@ def choose_split(source: str, splits: Collection[str], split: str | None) -> str
     if split is None and "train" in splits:
         logger.info("Reading the split `train` of `%s`, which has %s; `--split` names another.", source, [*splits])
         return "train"
-    if split not in splits:
+    if split is None or split not in splits:
         problem = f"has several splits, none of them `train`: {[*splits]}" if split is None else ""
         raise ValueError(
             f"`{source}` {problem or f'has no split `{split}`. Available: {[*splits]}'}. Name one of them:"
@@ -364,5 +364,5 @@ def _read_hub(source: str, config: str | None, split: str | None, revision: str 
         splits = load_dataset(source, config, revision=revision, streaming=True)
     chosen = choose_split(source, splits, split)
     with _one_line(f"`{source}[{chosen}]`", also):
-        for place, row in _name_rows(enumerate(splits[chosen])):
-            yield f"{source}[{chosen}], {place}", row
+        for index, row in enumerate(splits[chosen]):
+            yield f"{source}[{chosen}], row {index}", row

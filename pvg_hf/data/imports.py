@@ -66,11 +66,12 @@ def import_solutions(
     sample_indices: Counter[str] = Counter()
     for place, row in read_rows(source, config=config, split=split, revision=revision):
         found = finder.find(place, row, names)
-        solutions = [None] if found is None else texts_of(place, row, names["solution"])
-        num_solutions += len(solutions)
         if found is None:
+            num_solutions += 1
             continue
         part, problem = found
+        solutions = texts_of(place, row, names["solution"])
+        num_solutions += len(solutions)
         is_truncated = bool(_read_optional(place, row, "is_truncated", columns))
         for solution in map(as_text, solutions):
             # A truncated text is never correct, whatever the grader reads in it.

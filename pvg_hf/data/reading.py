@@ -193,7 +193,7 @@ def read_examples(rows: Iterable[PlacedRow], names: Mapping[str, str]) -> Iterat
         prompt = _read_prompt(place, row, names, is_optional=is_pair)
         problem, found = split_prompt(place, prompt, [text for side in texts for text in side])
         if is_pair:
-            flags: list[bool | None] = [True] * len(texts[0]) + [False] * len(texts[1])
+            flags: list[bool | None] = [*[True] * len(texts[0]), *[False] * len(texts[1])]
         else:
             flags = _read_correct(place, row, theirs["correct"], len(found), is_needed="correct" in names)
         has_id = "problem_id" in names or "problem_id" in row
