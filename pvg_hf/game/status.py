@@ -81,9 +81,7 @@ def status_figures(recipe: Recipe) -> dict[str, Any]:
         ],
         "alerts": [event for event in folder.read_events()[0] if event["event"] == "alert"],
         "error": folder.read_error(),
-        "problems": list(_list_problems(folder, recipe, _find_refusal(folder, recipe)))
-        if folder.root.exists()
-        else [],
+        "problems": list(_list_problems(folder, recipe)) if folder.root.exists() else [],
     }
 
 

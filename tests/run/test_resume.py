@@ -677,5 +677,5 @@ def test_a_run_without_its_events_keeps_the_alerts_and_times_of_its_phases(refer
     folder.events.unlink()
     write_derived(load_recipe(folder.recipe), folder)
     found = load_run(folder.root)
-    assert [alert.message for alert in found.alerts] == ["Every sneaky solution is correct."]
+    assert [alert["message"] for alert in found.alerts] == ["Every sneaky solution is correct."]
     assert found.phase_seconds()[0, "prover"] == record.seconds > 0
