@@ -28,6 +28,7 @@ from pvg_hf.models.sources import PACKAGED
 from pvg_hf.rewards import load_reward
 from pvg_hf.run.layout import ROUND_PHASES, RunFolder, finished_phases, num_phases
 from pvg_hf.run.resume import check_same_problems, check_same_recipe
+from pvg_hf.tasks.prompts import PromptBuilder, shown_examples
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from dict.fromkeys(
         note for plan in plans for note in _mean_rate_notes(plan.amounts.recipe, plan.amounts.problems)
     )
+    yield from _example_notes(recipe, plans[0].amounts.problems.prompts)
     yield from _length_notes(recipe.prover, plans[0])
     yield from _memory_notes(recipe, plans)
     card = plans[0].card
@@ -74,6 +76,15 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
         yield (
             f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which"
             " then measures little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
+        )
+
+
+def _example_notes(recipe: Recipe, prompts: PromptBuilder) -> Iterator[str]:
+    shown = [len(list(shown_examples(prompts.examples, role))) for role in (Role.BASE, Role.SNEAKY)]
+    if Role.SNEAKY in recipe.prover.trained_roles and shown[0] > shown[1]:
+        yield (
+            f"the prompts show {shown[0]} examples, but {shown[1] or 'none'} of them in the sneaky role: the others"
+            " have no `wrong_solution` (docs/reference/tasks.md#prompts)."
         )
 
 

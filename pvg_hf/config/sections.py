@@ -41,8 +41,8 @@ class TaskConfig:
     prompts: Annotated[dict[Role, str], f.WholeGame()] = Field(default_factory=dict)
     """Jinja templates, by role, that replace the task's."""
     few_shot: Annotated[int | None, f.WholeGame()] = Field(None, ge=0)
-    """Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default
-    the task's own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
+    """Number of examples in the prompts of every role, with wrong solutions in the sneaky one. By default the task's
+    own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
     sneaky_sees: SneakySees = "nothing"
     """What the sneaky role is shown in addition to the problem. May differ between rounds."""
     honest_source: HonestSource = "dataset"
