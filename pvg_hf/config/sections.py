@@ -80,8 +80,8 @@ class BootstrapConfig:
     solutions_per_problem: f.Repeats = 4
     """Solutions of the base prover per problem of D_V."""
     pilot_problems: Annotated[f.CountOrZero, f.MayChange()] = 32
-    """Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if
-    too few solutions are correct or wrong, or too many fail; 0 for no pilot
+    """Problems of D_V that the base prover solves once in each role before the game, unless it ships with the package.
+    The game is stopped if too few solutions are correct or wrong, or too many fail; 0 for no pilot
     (docs/reference/recipes.md#a-pilot-before-the-game)."""
     import_from: f.FilePath | None = None
     """A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, with solutions to use instead."""
@@ -160,6 +160,9 @@ class StoppingConfig:
     half may fail."""
     score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = 0.1
     """Parity is reached within this margin, in units of the verifier's score."""
+    parity_confidence: Annotated[float, Field(ge=0.5, lt=1), f.AfterBootstrap()] = 0.95
+    """One-sided confidence that the mean scores are within that margin, given at least 10 solutions of each side; at
+    0.5 the means alone decide, however few solutions they have."""
     labels: Literal["clean", "observed"] = "clean"
     """Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the
     verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them
