@@ -250,7 +250,8 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
-    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
+    when = "after the warm-up" if recipe.prover.is_made else "before the game begins"
+    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V or more, once in each role, {when}"
     entries = {
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
@@ -400,8 +401,8 @@ def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
 
 def has_pilot(recipe: Recipe) -> bool:
     """
-    Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the
-    package.
+    Whether a game has a pilot: before it begins, or after the warm-up that makes its prover. A prover that ships with
+    the package needs none.
     """
     prover = recipe.prover
-    return recipe.bootstrap.pilot_problems > 0 and not prover.is_made and prover.model not in PACKAGED
+    return recipe.bootstrap.pilot_problems > 0 and (prover.is_made or prover.model not in PACKAGED)
