@@ -19,11 +19,7 @@ _PROBLEM = re.compile(re.escape(_QUESTION).replace(re.escape("{expression}"), r"
 _BASE_PROMPT = """\
 Solve each problem step by step, with one calculation per line. The last line is #### and the final answer as a number.
 
-{% for example in examples %}Problem: {{ example.problem }}
-Solution:
-{{ example.solution }}
-
-{% endfor %}Problem: {{ problem }}
+Problem: {{ problem }}
 Solution:
 """
 
@@ -88,10 +84,12 @@ class DecimalChainSumTask(Task):
         {
             "problem": _QUESTION.format(expression="12.5 + 40.25 - 3.75"),
             "solution": "12.5 + 40.25 = 52.75\n52.75 - 3.75 = 49.00\n#### 49.00",
+            "wrong_solution": "12.5 + 40.25 = 52.75\n52.75 - 3.75 = 48.00\n#### 48.00",
         },
         {
             "problem": _QUESTION.format(expression="81.06 - 90.5 + 7.125"),
             "solution": "81.06 - 90.5 = -9.44\n-9.44 + 7.125 = -2.315\n#### -2.315",
+            "wrong_solution": "81.06 - 90.5 = -9.44\n-9.44 + 7.125 = -2.415\n#### -2.415",
         },
     )
 

@@ -23,6 +23,7 @@ from pvg_hf.tasks.base import (
     is_custom,
     read_problems,
 )
+from pvg_hf.tasks.prompts import shown_examples
 from pvg_hf.trainers.common.grpo import TAKEN_COLUMNS, refuse_taken_columns
 from pvg_hf.trainers.prover.stopping import StopRule, rehearse
 from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method
@@ -111,6 +112,12 @@ def _rehearse_grades(game: GameProblems) -> None:
             " references. If they are bare answers, or some are known to be wrong, set `references_are_correct ="
             " False` in the task's class."
         )
+    for example, solution in shown_examples(game.prompts.examples, Role.SNEAKY):
+        if grade_solution(task, {**problems[0], **example, "reference": example["solution"]}, solution).correct:
+            raise ValueError(
+                f"an example's `wrong_solution`, {solution[-SHOWN:]!r}, is graded as correct. The sneaky role is shown"
+                " it as a wrong one: correct it in the task's `few_shot_examples`, or leave it out."
+            )
     for text in (*NO_SOLUTIONS, problems[0]["reference"]):
         for read, kinds in ((task.read_answer, str | None), (task.solution_in, str)):
             with running(f"`{read.__name__}` of the task `{task.name}`, asked about {text[:SHOWN]!r},"):

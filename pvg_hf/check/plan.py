@@ -35,6 +35,7 @@ from pvg_hf.models.sources import PACKAGED, cpu_has_bfloat16
 from pvg_hf.rewards import load_reward
 from pvg_hf.run.layout import ROUND_PHASES, RunFolder, finished_phases, num_phases
 from pvg_hf.run.resume import check_same_problems, check_same_recipe
+from pvg_hf.tasks.prompts import PromptBuilder, shown_examples
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from dict.fromkeys(
         note for plan in plans for note in _mean_rate_notes(plan.amounts.recipe, plan.amounts.problems)
     )
+    yield from _example_notes(recipe, plans[0].amounts.problems.prompts)
     yield from _length_notes(recipe.prover, plans[0])
     yield from memory_excess(recipe, plans)  # without a GPU, a refusal
     card, hardware = plans[0].card, plans[0].amounts.hardware
@@ -87,6 +89,15 @@ def _reward_notes(recipe: Recipe) -> Iterator[str]:
         yield (
             f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which"
             " then measures little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
+        )
+
+
+def _example_notes(recipe: Recipe, prompts: PromptBuilder) -> Iterator[str]:
+    shown = [len(list(shown_examples(prompts.examples, role))) for role in (Role.BASE, Role.SNEAKY)]
+    if Role.SNEAKY in recipe.prover.trained_roles and shown[0] > shown[1]:
+        yield (
+            f"the prompts show {shown[0]} examples, but {shown[1] or 'none'} of them in the sneaky role: the others"
+            " have no `wrong_solution` (docs/reference/tasks.md#prompts)."
         )
 
 
@@ -238,7 +249,8 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
-    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V, once in each role, before the game begins"
+    when = "after the warm-up" if recipe.prover.is_made else "before the game begins"
+    pilot = f"{recipe.bootstrap.pilot_problems} problems of D_V or more, once in each role, {when}"
     entries = {
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
@@ -399,8 +411,8 @@ def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
 
 def has_pilot(recipe: Recipe) -> bool:
     """
-    Whether a new game begins with a pilot: if its prover is neither made by the game nor one that ships with the
-    package.
+    Whether a game has a pilot: before it begins, or after the warm-up that makes its prover. A prover that ships with
+    the package needs none.
     """
     prover = recipe.prover
-    return recipe.bootstrap.pilot_problems > 0 and not prover.is_made and prover.model not in PACKAGED
+    return recipe.bootstrap.pilot_problems > 0 and (prover.is_made or prover.model not in PACKAGED)

@@ -25,7 +25,7 @@ from pvg_hf.game.status import describe_status, describe_stop, status_figures
 from pvg_hf.hub.locate import is_published_name
 from pvg_hf.run.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
 from pvg_hf.run.environment import command_line, has_default_threads, num_cores, script_line
-from pvg_hf.run.layout import RunFolder, choose_phases, unfinished
+from pvg_hf.run.layout import PhaseKey, RunFolder, choose_phases, unfinished
 from pvg_hf.run.resume import extended_recipe
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _describe_end(folder: RunFolder) -> str:
 
     run = load_run(folder.root, solution_columns=())
     more = play_command(folder.root, f"num_rounds={run.recipe.num_rounds + 1}")
-    report = [f"Report, with intervals: {folder.report}"] if folder.report.exists() else []
+    report = [f"Report: {folder.report}"] if folder.report.exists() else []
     return "\n".join(
         [
             *summarise(run.evaluated),
@@ -234,7 +234,7 @@ def _run_pilot(recipe: Recipe, options: Namespace) -> int:
     try:
         folder = play(recipe, only_pilot=True)
     except GameInterrupted:
-        logger.warning("Stopped; nothing of the pilot is kept.")
+        logger.warning("Stopped; finished roles of the pilot are kept.")
         gc.freeze()  # as in `run_game`
         return INTERRUPTED
     pilot = Pilot(recipe, folder.read_pilot()["rows"])
@@ -280,7 +280,7 @@ def _play_in_processes(recipe: Recipe, options: Namespace) -> int:
         for phase in phases
     ]
     if is_pilot_due(recipe, RunFolder.of(recipe), phases):
-        parts.insert(0, ["--pilot"])
+        parts.insert(phases.index(PhaseKey("bootstrap")), ["--pilot"])  # after a warm-up, if there is one
     for part in parts:
         command = [*shlex.split(options.launcher), "-m", "pvg_hf", "play", options.recipe, *options.overrides, *part]
         ended = subprocess.run(command).returncode

@@ -44,8 +44,8 @@ class TaskConfig:
     prompts: Annotated[dict[Role, str], f.WholeGame()] = Field(default_factory=dict)
     """Jinja templates, by role, that replace the task's."""
     few_shot: Annotated[int | None, f.WholeGame()] = Field(None, ge=0)
-    """Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default
-    the task's own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
+    """Number of examples in the prompts of every role, with wrong solutions in the sneaky one. By default the task's
+    own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
     sneaky_sees: SneakySees = "nothing"
     """What the sneaky role is shown in addition to the problem. May differ between rounds."""
     honest_source: HonestSource = "dataset"
@@ -83,8 +83,8 @@ class BootstrapConfig:
     solutions_per_problem: f.Repeats = 4
     """Solutions of the base prover per problem of D_V."""
     pilot_problems: Annotated[f.CountOrZero, f.MayChange()] = 32
-    """Problems of D_V that a pretrained base prover solves once in each role before a new game, which is stopped if
-    too few solutions are correct or wrong, or too many fail; 0 for no pilot
+    """Problems of D_V that the base prover solves once in each role before the game, unless it ships with the package.
+    The game is stopped if too few solutions are correct or wrong, or too many fail; 0 for no pilot
     (docs/reference/recipes.md#a-pilot-before-the-game)."""
     import_from: Annotated[f.FilePath | None, f.Asks(Effect.READS)] = None
     """A file, a folder, or a dataset on the Hub with solutions to use instead
@@ -166,6 +166,9 @@ class StoppingConfig:
     half may fail."""
     score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = 0.1
     """Parity is reached within this margin, in units of the verifier's score."""
+    parity_confidence: Annotated[float, Field(ge=0.5, lt=1), f.AfterBootstrap()] = 0.95
+    """One-sided confidence that the mean scores are within that margin, given at least 10 solutions of each side; at
+    0.5 the means alone decide, however few solutions they have."""
     labels: Annotated[Literal["clean", "observed"], f.AfterBootstrap("verifier")] = "clean"
     """Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the
     verifier's threshold, and whether it is degenerate. `clean`: the truth. `observed`: as the player sees them

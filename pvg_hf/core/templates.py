@@ -1,5 +1,6 @@
 """Jinja templates in a sandbox, and prompts rendered through a tokenizer's chat template."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -68,6 +69,20 @@ def outside_variables(text: str) -> set[str]:
         return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
 
 
+_TAG = re.compile(r"\{[{%#]")
+
+
+def split_instructions(text: str) -> tuple[str, str]:
+    """
+    Split a template at the last blank line before its first variable: the instructions, and what each problem fills.
+
+    The instructions are empty if there is no such line.
+    """
+    first = _TAG.search(text)
+    instructions, _, start = text[: first.start() if first else 0].rpartition("\n\n")
+    return instructions, start + text[first.start() if first else 0 :]
+
+
 _RESERVED_ARGUMENTS = ("conversation", "tokenize", "add_generation_prompt")  # arguments that `render_prompt` sets
 
 
@@ -98,8 +113,14 @@ def render_turns(
     """
     Render a chat that the model of `tokenizer` is to continue, in the form of [`render_prompt`].
 
+    If the chat template has no system role, a first message of the system becomes the head of the user's first one.
+
     Raises `ValueError` if the chat template fails, or leaves out the text of any message.
     """
+    if messages[0]["role"] == "system" and not _has_system_role(tokenizer, chat_template_kwargs or {}):
+        system, first, *others = messages
+        content = f"{message_text(system)}\n\n{message_text(first)}"
+        messages = [{"role": "user", "content": content}, *others]
     chat = render_chat(messages, tokenizer, chat_template_kwargs)
     lost = [index for index, message in enumerate(messages) if message_text(message).strip() not in chat]
     if lost:
@@ -166,6 +187,13 @@ def _try_chat(
     last[messages[-1]["role"]] = message_text(messages[-1]).strip()
     missing = [role for role, text in last.items() if text not in chat]
     return chat, f"leaves out the text of the {missing[-1]}" if missing else None
+
+
+def _has_system_role(tokenizer: "PreTrainedTokenizerBase", settings: Mapping[str, Any]) -> bool:
+    """Whether the chat template of `tokenizer` writes a system message; some fail at it, and some leave it out."""
+    system, user = ({"role": role, "content": f"From the {role}."} for role in ("system", "user"))
+    chat, failure = _try_chat([system, user], tokenizer, {"add_generation_prompt": True, **settings})
+    return failure is None and system["content"] in chat
 
 
 def message_text(message: Message) -> str:

@@ -102,8 +102,8 @@ CATALOGUE = (
         "prover wrote for the same problem; verifiers learn nothing new from the others"),
     FigureKind("parity_step", "parity at step", of="training", digits=0,
         meaning="first step of the sneaky role's training at which its incorrect solutions scored as high as helpful "
-        "correct ones, in smoothed means and within the margin stopping.score_parity_threshold; no value if this "
-        "was not reached within n steps"),
+        "correct ones, in smoothed means and within the margin stopping.score_parity_threshold, with confidence "
+        "stopping.parity_confidence; no value if this was not reached within n steps"),
     FigureKind("parity_gap", "gap to parity", of="training", digits=2,
         meaning="mean score of helpful correct minus that of sneaky incorrect solutions at the end of the sneaky "
         "role's "

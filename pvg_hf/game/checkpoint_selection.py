@@ -18,6 +18,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.honest_solutions import heldout_scores
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
@@ -213,12 +214,19 @@ class BestHelpfulCallback(StepFigures):
         figures = {
             "heldout/accuracy": correct.float().mean().item(),
             "heldout/score": scores.mean().item(),
-            "heldout/score_correct": _mean(scores[correct & judged]),
+            **self._correct_scores("heldout/score_correct", rows, scores, correct & judged),
             SELECTION: _mean(rewards[has_label]),
         }
         if self.labels is not None:
-            figures["heldout/score_observed_correct"] = _mean(scores[observed & judged])
+            figures |= self._correct_scores("heldout/score_observed_correct", rows, scores, observed & judged)
         return figures
+
+    @staticmethod
+    def _correct_scores(
+        key: str, rows: list[tuple[dict[str, Any], Sample]], scores: torch.Tensor, chosen: torch.Tensor
+    ) -> dict[str, float | None]:
+        problem_ids = [problem["problem_id"] for (problem, _), is_chosen in zip(rows, chosen) if is_chosen]
+        return heldout_scores(key, scores[chosen].tolist(), problem_ids)
 
     @property
     def _signals(self) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.core.stopwatch import EVALUATING, spending
@@ -23,7 +25,8 @@ from pvg_hf.tasks.base import Grade, Task, grade_solutions, outcome_of
 @dataclass(frozen=True)
 class HonestSide:
     """
-    Means of a helpful side that a training of the sneaky role leaves as it is, such as `score/helpful_correct`.
+    A helpful side that a training of the sneaky role leaves as it is: `score/helpful_correct`, its standard error
+    `error/helpful_correct`, and `num_scored/helpful_correct`.
 
     `deciding` is by the labels that `stopping.labels` names, for the stop rule and the watchdogs; it is empty if there
     was no such solution. `clean` is by the truth, for what is reported.
@@ -39,7 +42,7 @@ class HonestSide:
         `stopping.labels`.
         """
         clean, observed = "prover/heldout/score_correct", "prover/heldout/score_observed_correct"
-        return cls(*(_last_score(metrics, key) for key in (clean if labels == "clean" else observed, clean)))
+        return cls(*(_last_scores(metrics, key) for key in (clean if labels == "clean" else observed, clean)))
 
     @classmethod
     @spending(EVALUATING)
@@ -75,7 +78,7 @@ class HonestSide:
         scorer = context.players.scorer(context.round_index)
         with context.stop.sharing():
             scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
-        side = cls(*(_mean_score(rows, scores, known) for known in (observed, clean)))
+        side = cls(*(_describe_scores(rows, scores, known) for known in (observed, clean)))
         if not side.deciding:
             context.alert(
                 "no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured."
@@ -83,20 +86,36 @@ class HonestSide:
         return side
 
 
-def _last_score(metrics: Sequence[Mapping[str, Any]], key: str) -> dict[str, float]:
-    score = next((line[key] for line in reversed(metrics) if key in line), None)
-    return {} if score is None else {"score/helpful_correct": score}
+_PARTS = {"score": "", "error": "/error", "num_scored": "/n"}  # suffix in a held-out figure's key, by what it is
 
 
-def _mean_score(
+def _last_scores(metrics: Sequence[Mapping[str, Any]], key: str) -> dict[str, float]:
+    line = next((line for line in reversed(metrics) if key in line), {})
+    found = {f"{part}/helpful_correct": line.get(key + suffix) for part, suffix in _PARTS.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def heldout_scores(key: str, scores: Sequence[float], problem_ids: Sequence[str]) -> dict[str, float | None]:
+    """
+    Describe the scores of held-out solutions by their mean (under `key`), its standard error and their number.
+
+    The error is that of independent problems: solutions of one problem are alike. None with fewer than two problems.
+    """
+    table = pd.Series(scores, dtype=float)
+    by_problem = table.groupby(list(problem_ids)).mean()
+    error = None if len(by_problem) < 2 else float(by_problem.sem())
+    return {key: float(table.mean()) if len(table) else None, f"{key}/error": error, f"{key}/n": len(table)}
+
+
+def _describe_scores(
     rows: Sequence[Mapping[str, Any]], scores: Sequence[float], labels: Sequence[int | bool | None]
 ) -> dict[str, float]:
     found = [
-        score
+        (score, row["problem_id"])
         for row, score, label in zip(rows, scores, labels, strict=True)
         if label and row["outcome"] not in FAILED_OUTCOMES
     ]
-    return {"score/helpful_correct": sum(found) / len(found)} if found else {}
+    return _last_scores([heldout_scores("", *zip(*found, strict=True))], "") if found else {}
 
 
 def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from accelerate import PartialState
+from tqdm.auto import tqdm
 
 from pvg_hf.check.plan import has_pilot
 from pvg_hf.check.round_plans import PILOT, keep_rates
@@ -15,37 +15,50 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import BASE_ROUND
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DamagedFileError
+from pvg_hf.core.roles import Role
 from pvg_hf.core.stopwatch import WRITING, measuring
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.minting import WriteJob, sample_rows
-from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot
+from pvg_hf.report.pilot_findings import PILOT_ROLES, Pilot, Row
+from pvg_hf.run.console import shows_progress
 from pvg_hf.run.layout import PhaseKey, RunFolder
+from pvg_hf.sampling import Sampler
 
 logger = logging.getLogger(__name__)
 
 _SECTIONS = ("seed", "task", "split", "bootstrap", "data", "prover")  # on which the solutions and the findings depend
 
+MAX_PROBLEMS = 128  # for each role; of so many, none correct is surely less than 5 %
+
+NUM_GROUPS = 8  # problems for which a trained role writes a whole group
+
 _COLUMNS = (
-    *("role", "outcome", "problem_id", "problem", "solution", "answer", "num_tokens"),
+    *("role", "outcome", "problem_id", "sample_index", "problem", "solution", "answer", "num_tokens"),
     *("strict_answer", "lenient_answer", "lenient_correct"),  # if the task reads answers
 )
 
 
 def is_pilot_due(recipe: Recipe, folder: RunFolder, phases: Sequence[PhaseKey]) -> bool:
     """
-    Whether playing these phases begins a new game, which has a pilot. The recipe is kept in the folder only after it.
+    Whether playing these phases begins a game that has a pilot.
+
+    The recipe is kept in the folder only after it, unless the game has to make the prover first.
     """
-    return has_pilot(recipe) and PhaseKey("bootstrap") in phases and not folder.recipe.exists()
+    is_new = recipe.prover.is_made or not folder.recipe.exists()
+    return has_pilot(recipe) and PhaseKey("bootstrap") in phases and is_new
 
 
 def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> Pilot:
     """
-    Return the pilot that is kept in the run's folder, or else run it and keep it. All processes must call this.
+    Return the pilot that is kept in the run's folder, or run what is missing of it. All processes must call this.
+
+    A role's solutions are kept as soon as they are written. It gets more problems until each share that the game needs
+    is decided, up to `MAX_PROBLEMS`.
 
     Raises `ValueError` if the recipe has no pilot, or the base prover does not exist yet.
-    Raises `GameInterrupted` if the user asked to stop; nothing is kept.
+    Raises `GameInterrupted` if the user asked to stop; finished roles are kept.
     """
     if recipe.bootstrap.pilot_problems == 0:
         raise ValueError(
@@ -59,39 +72,57 @@ def read_or_run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems,
     # As JSON has them, in which all keys are texts.
     settings = json.loads(json.dumps({name: value for name, value in recipe.to_dict().items() if name in _SECTIONS}))
     rows = _read_rows(folder, settings)
-    if rows is None:
-        rows = _sample(recipe, folder, problems, stop)
-        processes = PartialState()
-        if processes.is_main_process:
-            write_json(folder.pilot, {"settings": settings, "rows": rows})
-        processes.wait_for_everyone()  # all may read it from here on
-    return Pilot(recipe, rows)
-
-
-def _sample(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> list[dict[str, Any]]:
-    part = problems.parts["verifier"]
-    asked = part.take(recipe.bootstrap.pilot_problems)
+    if _next_draw(recipe, problems, rows) is None:
+        return Pilot(recipe, rows)
     context = PhaseContext(recipe, folder, PhaseKey("pilot"), problems, stop)
     sampler = context.players.base_sampler()
-    rows = []
     with measuring() as stopwatch:
-        for role in PILOT_ROLES:
-            logger.info("Pilot: %d problems in the %s role", len(asked), role)
-            rows += sample_rows(context, WriteJob("verifier", role, BASE_ROUND, 1), asked, sampler)
+        while draw := _next_draw(recipe, problems, rows):
+            drawn = _sample(context, *draw, sampler)
+            rows = rows + [{name: row[name] for name in _COLUMNS if name in row} for row in drawn]
+            if context.processes.is_main_process:
+                write_json(folder.pilot, {"settings": settings, "rows": rows})
+            logger.info("Pilot: %s", Pilot(recipe, rows).describe_role(draw[0]))
         written = {WRITING: stopwatch.read()[WRITING]}
     if context.processes.is_main_process:
         keep_rates(recipe, context.players.hardware, PILOT, written)
+    context.processes.wait_for_everyone()  # all may read it from here on
     del sampler
     gc.collect()  # free the prover before a phase loads its own players
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return [{name: row[name] for name in _COLUMNS if name in row} for row in rows]
+    return Pilot(recipe, rows)
 
 
-def _read_rows(folder: RunFolder, settings: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Rows of the kept pilot; `None` if there is none, it was made with other settings, or it cannot be read."""
+def _next_draw(recipe: Recipe, problems: GameProblems, rows: list[Row]) -> tuple[Role, range] | None:
+    """Return the next role with the indices of its next problems of D_V; `None` if the pilot is finished."""
+    pilot, number = Pilot(recipe, rows), recipe.bootstrap.pilot_problems
+    most = min(len(problems.parts["verifier"]), max(number, MAX_PROBLEMS))
+    for role in PILOT_ROLES:
+        have = pilot.counts(role).total()
+        if have < most and (have == 0 or pilot.is_open(role)):
+            return role, range(have, min(have + number, most))
+    return None
+
+
+def _sample(context: PhaseContext, role: Role, asked: range, sampler: Sampler) -> list[Row]:
+    """Write a solution to each problem, and a whole group to the first ones of a role that is trained."""
+    group = context.recipe.prover.num_generations if role in context.recipe.prover.trained_roles else 1
+    rows: list[Row] = []
+    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe.logging))
+    with tqdm(total=len(asked), desc=f"pilot, {role}", unit="problem", disable=is_silent, leave=False) as bar:
+        for start in asked[::NUM_GROUPS]:
+            chunk = asked[start - asked.start :][:NUM_GROUPS]
+            job = WriteJob("verifier", role, BASE_ROUND, group if start == 0 else 1)
+            rows += sample_rows(context, job, context.problems.parts["verifier"].select(chunk), sampler)
+            bar.update(len(chunk))
+    return rows
+
+
+def _read_rows(folder: RunFolder, settings: dict[str, Any]) -> list[Row]:
+    """Rows of the kept pilot; empty if there is none, it was made with other settings, or it cannot be read."""
     try:
         kept = folder.read_pilot()
     except DamagedFileError:
-        return None
-    return kept["rows"] if kept.get("settings") == settings else None
+        return []
+    return kept["rows"] if kept.get("settings") == settings else []

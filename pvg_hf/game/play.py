@@ -118,11 +118,10 @@ def play(
             return folder
         todo = pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         # With one process for each phase, `pvg play --launcher` runs the pilot in one too.
-        if is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe.prover) is None:
-            pilot = _run_pilot(recipe, folder, problems, stop)
-            logger.info(pilot.describe())
+        has_pilot = is_pilot_due(recipe, folder, todo) and _why_one_process_each(recipe.prover) is None
+        if has_pilot and not recipe.prover.is_made:
             with _keeping_error(recipe, folder, processes):
-                pilot.check()
+                _check_pilot(recipe, folder, problems, stop)
         processes.wait_for_everyone()
         if processes.is_main_process:
             for line in describe_changes(folder, recipe):
@@ -139,6 +138,8 @@ def play(
             is_alone = len(pending) == 1
             for key in pending:
                 stop.check()
+                if has_pilot and recipe.prover.is_made and key == PhaseKey("bootstrap"):
+                    _check_pilot(recipe, folder, problems, stop)
                 _play_phase(recipe, folder, key, problems, stop, tracker, callbacks, is_alone=is_alone)
     return folder
 
@@ -158,6 +159,12 @@ def _keeping_error(recipe: Recipe, folder: RunFolder, processes: PartialState) -
 def _run_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> Pilot:
     with stop.listening(), naming_memory_settings(recipe, "bootstrap"):
         return read_or_run_pilot(recipe, folder, problems, stop)
+
+
+def _check_pilot(recipe: Recipe, folder: RunFolder, problems: GameProblems, stop: StopRequest) -> None:
+    pilot = _run_pilot(recipe, folder, problems, stop)
+    logger.info(pilot.describe())
+    pilot.check()
 
 
 def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:

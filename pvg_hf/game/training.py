@@ -16,6 +16,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
+from peft import PeftModel
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -93,9 +94,10 @@ def run_trainer(
     first_step: int = 0,
     resumable_every: int = 1,
     before_step: int | None = None,
-) -> None:
+) -> int:
     """
-    Train from the newest complete checkpoint, or from the start. The context receives the metrics.
+    Train from the newest complete checkpoint, or from the start. The context receives the metrics. Return the step
+    from which training went on, 0 for the start.
 
     Training can resume only from checkpoints at multiples of `resumable_every` steps. Only those before `before_step`
     are used if results of this step must be written again.
@@ -132,6 +134,7 @@ def run_trainer(
     for entry in trainer.state.log_history:
         if values := _recorded_figures(entry, prefix):
             context.record(values, step=first_step + int(entry["step"]), is_tracked=True)
+    return 0 if checkpoint is None else _step_of(checkpoint)
 
 
 def _answer_signals_in_backward(model: torch.nn.Module) -> None:
@@ -182,41 +185,50 @@ def _is_whole(checkpoint: Path) -> bool:
     return damage is None
 
 
-def fine_tune_player(
+def fine_tuning_settings(
     players: PlayerLoader,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Dataset,
+    output: Path,
     *,
     seed: int,
-    callbacks: list[TrainerCallback] | None = None,
     max_steps: int,
     batch_size: int,
     learning_rate: float,
     max_length: int,
-) -> list[dict[str, float]]:
+    save_steps: int | None = None,
+) -> FineTuning:
+    """
+    Return the settings of a player's fine-tuning; `batch_size` is the rows per step of all processes together.
+    """
+    return FineTuning(
+        max_steps=max_steps,
+        batch_size=max(1, batch_size // players.processes.num_processes),
+        learning_rate=learning_rate,
+        max_length=max_length,
+        seed=seed % MAX_SEED,
+        output_dir=str(output),
+        use_cpu=players.processes.device.type == "cpu",
+        show_progress=shows_progress(players.recipe.logging),
+        save_steps=save_steps,
+    )
+
+
+def fine_tune_player(
+    players: PlayerLoader, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, **settings: Any
+) -> None:
     """
     Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
 
-    The arguments are those of [`~pvg_hf.trainers.common.supervised.fine_tune`] and
-    [`~pvg_hf.trainers.common.supervised.FineTuning`], except that `batch_size` is the rows per step of all processes
-    together.
+    `settings` are those of [`fine_tuning_settings`].
     """
     with tempfile.TemporaryDirectory() as scratch, spending(TRAINING):
-        settings = FineTuning(
-            max_steps=max_steps,
-            batch_size=max(1, batch_size // players.processes.num_processes),
-            learning_rate=learning_rate,
-            max_length=max_length,
-            seed=seed % MAX_SEED,
-            output_dir=scratch,
-            use_cpu=players.processes.device.type == "cpu",
-            show_progress=shows_progress(players.recipe.logging),
-        )
-        log = fine_tune(model, tokenizer, rows, settings, callbacks)
-        num_tokens = int(max(line.get("num_tokens", 0) for line in log)) // players.processes.num_processes
-        count_tokens(num_tokens, flops_per_token(model, is_trained=True))
-        return log
+        log = fine_tune(model, tokenizer, rows, fine_tuning_settings(players, Path(scratch), **settings))
+        count_trained(log, model, players.processes)
+
+
+def count_trained(log: list[dict[str, float]], model: PreTrainedModel | PeftModel, processes: PartialState) -> None:
+    """Count the tokens of the steps in a fine-tuning's log."""
+    num_tokens = int(max((line.get("num_tokens", 0) for line in log), default=0)) // processes.num_processes
+    count_tokens(num_tokens, flops_per_token(model, is_trained=True))
 
 
 class StopCallback(TrainerCallback):

@@ -12,6 +12,7 @@ from pvg_hf.report.statements import (
     choices_that_beat,
     helpful_statements,
     implicit_statements,
+    whole_interval,
     whole_percent,
 )
 from pvg_hf.run.read import RoundData
@@ -129,8 +130,7 @@ def _legibility_tile(last: RoundData) -> Tile:
 def _tile(mark: str, title: str, figure: Figure, note: str) -> Tile:
     if figure.value is None:
         return Tile("open", title, "unknown", note)
-    interval = "" if figure.low is None else f"[{100 * figure.low:.0f}, {100 * figure.bounds[1]:.0f}] (n={figure.n:,})"
-    return Tile(mark, title, whole_percent(figure), ", ".join(filter(None, (interval, note))))
+    return Tile(mark, title, whole_percent(figure), ", ".join(filter(None, (whole_interval(figure), note))))
 
 
 def _before(last: RoundData, key: str) -> str:

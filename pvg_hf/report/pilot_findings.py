@@ -10,9 +10,9 @@ from textwrap import shorten, wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.core.figure import rate
+from pvg_hf.core.figure import Figure, rate
 from pvg_hf.core.roles import Outcome, Role
-from pvg_hf.data.schema import FAILED_OUTCOMES, OUTCOME_WORDS, list_outcomes
+from pvg_hf.data.schema import FAILED_OUTCOMES, OUTCOME_WORDS, describe_outcomes, list_outcomes
 from pvg_hf.report.escaping import reveal
 
 Row = dict[str, Any]
@@ -28,6 +28,9 @@ MAX_FAILED = 1 / 3
 NOTABLE = 0.1
 """Share of solutions that failed in one way above which the pilot says what to change, even if the game can begin."""
 
+LITTLE_SPREAD = 0.25
+"""Share of groups with correct and other solutions below which the pilot says what to change."""
+
 CALM = 0.7
 """Temperature that the pilot advises if a higher one gives few correct solutions, or many that failed."""
 
@@ -42,32 +45,55 @@ _PROGRAM = re.compile(r"```|^(def |import |print\()", re.MULTILINE)
 @dataclass(frozen=True)
 class Pilot:
     """
-    Solutions of the base prover to a few problems, one in each role.
+    Solutions of the base prover to a few problems, one in each role, and groups of a trained role's solutions.
 
     Each of `rows` has `role`, `outcome`, `problem_id`, `problem`, `solution`, `answer` and `num_tokens`, and if the
-    task has them `strict_answer`, `lenient_answer` and `lenient_correct`.
+    task has them `strict_answer`, `lenient_answer` and `lenient_correct`. Shares are of one solution per problem, the
+    first (`sample_index` 0).
     """
 
     recipe: Recipe
     rows: list[Row]
 
+    @property
+    def firsts(self) -> list[Row]:
+        return [row for row in self.rows if row.get("sample_index", 0) == 0]
+
     def counts(self, role: Role) -> Counter[Outcome]:
-        return Counter(Outcome(row["outcome"]) for row in self.rows if row["role"] == role)
+        return Counter(Outcome(row["outcome"]) for row in self.firsts if row["role"] == role)
 
     @property
     def outcomes(self) -> list[Outcome]:
-        return list_outcomes(Counter(row["outcome"] for row in self.rows))
+        return list_outcomes(Counter(row["outcome"] for row in self.firsts))
 
     def lengths(self, role: Role) -> tuple[float, int]:
         """Median and greatest length of a role's solutions, in tokens."""
-        lengths = [row["num_tokens"] for row in self.rows if row["role"] == role]
+        lengths = [row["num_tokens"] for row in self.firsts if row["role"] == role]
         return median(lengths), max(lengths)
+
+    def spread(self, role: Role) -> Figure:
+        """
+        Share of a role's groups (of `prover.num_generations` solutions of a problem) with correct and other solutions.
+
+        Of the others, most rewards teach nothing, or only by differences of the verifier's score.
+        """
+        groups: dict[str, list[bool]] = {}
+        for row in self.rows:
+            if row["role"] == role:
+                groups.setdefault(row["problem_id"], []).append(row["outcome"] == Outcome.VERIFIED)
+        whole = [len(set(group)) > 1 for group in groups.values() if len(group) > 1]
+        return rate(sum(whole), len(whole))
+
+    def describe_role(self, role: Role) -> str:
+        """Describe the outcomes of a role in a line."""
+        counts = self.counts(role)
+        return f"{counts.total()} problems in the {role} role: {describe_outcomes(counts)}"
 
     def examples(self) -> dict[Outcome, list[Row]]:
         """The first solutions of each outcome, of different roles if several have it."""
         chosen = {}
         for outcome in self.outcomes:
-            found = [[r for r in self.rows if (r["role"], r["outcome"]) == (role, outcome)] for role in PILOT_ROLES]
+            found = [[r for r in self.firsts if (r["role"], r["outcome"]) == (role, outcome)] for role in PILOT_ROLES]
             firsts = [rows[0] for rows in found if rows]
             chosen[outcome] = (firsts + [row for rows in found for row in rows[1:]])[:NUM_TEXTS]
         return {outcome: rows for outcome, rows in chosen.items() if rows}
@@ -95,24 +121,37 @@ class Pilot:
         return [o for o in self.needed().get(role, ()) if counts[o] < MIN_SHARE * counts.total()]
 
     def stops(self) -> list[str]:
-        """Reasons why the game cannot work, one sentence each; empty if it can begin."""
-        reasons = []
-        for role in self.needed():
-            counts = self.counts(role)
-            reasons += [
-                f"{role}: {_share(counts, [outcome])} {OUTCOME_WORDS[outcome]}; {_purpose(role, outcome)} at least "
-                f"{100 * MIN_SHARE:.0f} %."
-                for outcome in self.lacking(role)
-            ]
-            failed = [outcome for outcome in list_outcomes(counts) if outcome in FAILED_OUTCOMES and counts[outcome]]
-            if sum(counts[outcome] for outcome in failed) > MAX_FAILED * counts.total():
-                kinds = ", ".join(f"{counts[outcome]} {OUTCOME_WORDS[outcome]}" for outcome in failed)
-                reasons.append(f"{role}: {_share(counts, failed)} failed: {kinds}; at most a third may.")
-        return reasons
+        """
+        Reasons why the game cannot work, one sentence each: shares whose 95 % interval is beyond what is needed.
+        """
+        return [reason for role in self.needed() for is_sure, reason in self._bad_shares(role) if is_sure]
+
+    def doubts(self) -> list[str]:
+        """Reasons why the game might not work: shares that are beyond what is needed, but whose interval is not."""
+        return [reason for role in self.needed() for is_sure, reason in self._bad_shares(role) if not is_sure]
+
+    def is_open(self, role: Role) -> bool:
+        """Whether more solutions of a role would decide whether the game can work."""
+        found = [is_sure for is_sure, _ in self._bad_shares(role)] if role in self.needed() else []
+        return bool(found) and not any(found)
+
+    def _bad_shares(self, role: Role) -> Iterator[tuple[bool, str]]:
+        """Yield shares of a role that are beyond what is needed, and whether that is sure."""
+        counts = self.counts(role)
+        for outcome in self.lacking(role):
+            purpose = f"{_purpose(role, outcome)} at least {100 * MIN_SHARE:.0f} %."
+            share = _share(counts, [outcome])
+            yield share.bounds[1] < MIN_SHARE, f"{role}: {_show_share(share)} {OUTCOME_WORDS[outcome]}; {purpose}"
+        failed = [outcome for outcome in list_outcomes(counts) if outcome in FAILED_OUTCOMES and counts[outcome]]
+        if sum(counts[outcome] for outcome in failed) > MAX_FAILED * counts.total():
+            kinds = ", ".join(f"{counts[outcome]} {OUTCOME_WORDS[outcome]}" for outcome in failed)
+            share = _share(counts, failed)
+            reason = f"{role}: {_show_share(share)} failed: {kinds}; at most a third may."
+            yield share.bounds[0] > MAX_FAILED, reason
 
     def advice(self) -> list[str]:
         """List changes of the recipe that would help, one for each weakness that was found."""
-        judged = [row for row in self.rows if row["role"] in self.needed()]
+        judged = [row for row in self.firsts if row["role"] in self.needed()]
         advise = {
             Outcome.TRUNCATED: ("are cut", self._advice_on_cut),
             Outcome.NO_ANSWER: ("have no answer", self._advice_on_no_answer),
@@ -136,7 +175,18 @@ class Pilot:
         for role, outcomes in lacking.items():
             # The advice for the base role is for all.
             items += [few[o](role) for o in outcomes if role == Role.BASE or o not in lacking.get(Role.BASE, ())]
-        return items
+        items += [self._advice_on_spread(role) for role in self.recipe.prover.trained_roles]
+        return list(filter(None, items))
+
+    def _advice_on_spread(self, role: Role) -> str | None:
+        share = self.spread(role)
+        if share.value is None or share.value >= LITTLE_SPREAD:
+            return None
+        return (
+            f"Few groups of the {role} role have correct and other solutions: raise `prover.temperature`"
+            f" ({self.recipe.prover.temperature:g} now), end `prover.warmup` earlier if it has one, or let problems"
+            " differ in difficulty (`task.options`)."
+        )
 
     def _advice_on_cut(self, rows: list[Row]) -> Iterator[str]:
         longest = self.recipe.prover.max_completion_length
@@ -224,7 +274,9 @@ class Pilot:
     def figures(self) -> dict[str, Any]:
         """Number of solutions of each outcome by role, reasons why the game cannot work, and what would help."""
         roles = {str(role): {str(kind): number for kind, number in self.counts(role).items()} for role in PILOT_ROLES}
-        return {"outcomes": roles, "stops": self.stops(), "advice": self.advice()}
+        spread = {str(role): self.spread(role).to_dict() for role in self.recipe.prover.trained_roles}
+        found = {"stops": self.stops(), "doubts": self.doubts(), "advice": self.advice()}
+        return {"outcomes": roles, "spread": spread, **found}
 
     def check(self) -> None:
         """Raise a `ValueError` if the game cannot work, which says why and what to change."""
@@ -240,11 +292,11 @@ class Pilot:
 
     def describe(self) -> str:
         """Describe shares, lengths, and texts of each kind, and what looks bad if the game can begin all the same."""
-        num_problems = self.counts(Role.BASE).total()
+        num_problems = min(self.counts(role).total() for role in PILOT_ROLES)
         error = 98 / sqrt(num_problems)  # half of a 95 % interval of a share of a half
         lines = wrap(
-            f"Pilot: the base prover ({self.recipe.prover.model}) solves {num_problems} problems, once in each role."
-            f" From so few, a share is known to within {error:.0f} percentage points.",
+            f"Pilot: the base prover ({self.recipe.prover.model}) solves {num_problems} problems or more, once in each"
+            f" role. From so few, a share is known to within {error:.0f} percentage points.",
             _WIDTH,
         )
         lines += ["", *self._table()]
@@ -253,7 +305,9 @@ class Pilot:
                 lines += ["", *_show(row, outcome)]
         if not self.stops():
             items = self.advice()
-            lines += ["", "The game can begin." + (" What could be better:" if items else "")]
+            lines += ["", "The game can begin."]
+            lines += [line for doubt in self.doubts() for line in wrap(f"Not sure: {doubt}", _WIDTH)]
+            lines += ["What could be better:"] if items else []
             lines += [line for item in items for line in wrap(f"- {item}", _WIDTH, break_on_hyphens=False)]
         return "\n".join(lines)
 
@@ -264,6 +318,9 @@ class Pilot:
             counts, (middle, longest) = self.counts(role), self.lengths(role)
             cells = (f"{counts[o]} ({100 * counts[o] / counts.total():.0f} %)" for o in outcomes)
             yield f"{role:<9}{''.join(f'{cell:<12}' for cell in cells)}{middle:>7.0f}{longest:>9}"
+        for role in self.recipe.prover.trained_roles:
+            if (share := self.spread(role)).value is not None:
+                yield f"Groups of the {role} role with correct and other solutions: {_show_share(share)}"
         yield (
             f"Lengths are in tokens; the maximum is {self.recipe.prover.max_completion_length} "
             "(`prover.max_completion_length`)."
@@ -276,9 +333,12 @@ def _purpose(role: Role, outcome: Outcome) -> str:
     return f"the {role} role is rewarded for {OUTCOME_WORDS[outcome]} solutions and needs"
 
 
-def _share(counts: Counter[Outcome], outcomes: list[Outcome]) -> str:
-    """Describe how many solutions have these outcomes, e.g. `2 of 32 (6 % [2, 20])`."""
-    figure = rate(sum(counts[outcome] for outcome in outcomes), counts.total())
+def _share(counts: Counter[Outcome], outcomes: list[Outcome]) -> Figure:
+    return rate(sum(counts[outcome] for outcome in outcomes), counts.total())
+
+
+def _show_share(figure: Figure) -> str:
+    """Describe a share by its numbers, e.g. `2 of 32 (6 % [2, 20])`."""
     low, high = figure.bounds
     number = round(figure.known * figure.n)
     return f"{number} of {figure.n} ({100 * figure.known:.0f} % [{100 * low:.0f}, {100 * high:.0f}])"

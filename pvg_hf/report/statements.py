@@ -55,8 +55,8 @@ def summarise(rounds: Sequence[RoundData]) -> list[str]:
     learned = ""
     if first is not last and None not in (now.value, then.value):
         learned = (
-            f"; it accepts {whole_percent(now)} of the mistakes of prover {first.round_index}, of which verifier "
-            f"{first.round_index} accepted {whole_percent(then)}"
+            f"; it accepts {_with_interval(now)} of the mistakes of prover {first.round_index}, of which verifier "
+            f"{first.round_index} accepted {_with_interval(then)}"
         )
     sentences = [
         (
@@ -78,7 +78,7 @@ def summarise(rounds: Sequence[RoundData]) -> list[str]:
     ]
     found = [(text, [last.figure(key) for key in keys]) for keys, text in sentences]
     return [
-        text.format(*map(whole_percent, figures))
+        text.format(*map(_with_interval, figures))
         for text, figures in found
         if all(figure.value is not None for figure in figures)
     ]
@@ -88,14 +88,23 @@ def _accepted_words(verifier: int, accepted: Figure, of_base: Figure) -> str:
     if None in (accepted.value, of_base.value):
         return "."
     return (
-        f"; verifier {verifier} accepts {whole_percent(accepted)} of them, and {whole_percent(of_base)} of those from"
-        " before (where it accepts 95 % of the correct helpful ones)."
+        f"; verifier {verifier} accepts {_with_interval(accepted)} of them, and {_with_interval(of_base)} of those"
+        " from before (where it accepts 95 % of the correct helpful ones)."
     )
 
 
 def whole_percent(figure: Figure) -> str:
     """Format a known rate without decimals, e.g. `78 %`."""
     return f"{figure.known:.0%}".replace("%", " %")
+
+
+def whole_interval(figure: Figure) -> str:
+    """Format the interval and n of a rate without decimals, e.g. `[73, 82] (n=300)`; empty without an interval."""
+    return "" if figure.low is None else f"[{100 * figure.low:.0f}, {100 * figure.bounds[1]:.0f}] (n={figure.n:,})"
+
+
+def _with_interval(figure: Figure) -> str:
+    return f"{whole_percent(figure)} {whole_interval(figure)}".rstrip()
 
 
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."

@@ -222,13 +222,15 @@ class Task(ABC):
         detail_columns (`dict[str, Value]`):
             Columns of `Grade.detail`; the pool contains them too.
         prompts (`dict[Role, str]`):
-            Jinja templates of the prompt per role, over `problem`, `examples`, `reference_answer`, `honest_solution`
-            and the problem's own columns.
+            Jinja templates of the prompt per role, over `problem`, `reference_answer`, `honest_solution` and the
+            problem's own columns. What precedes the last blank line before the first variable is written once.
         few_shot_examples (`tuple[dict[str, str], ...]`):
-            `problem` and `solution` texts shown to a base prover, which has no role: in one text, or to a chat model
-            as earlier turns. They must not occur in any split.
+            `problem` and `solution` texts, and the `wrong_solution` that the sneaky role is shown instead (an example
+            without one is not shown to it). They must not occur in any split.
         default_few_shot (`int`, *optional*):
             Number of examples shown by default; all if `None`.
+        example_separator (`str`):
+            Text after the solution of an example, in a prompt without a chat template.
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, such as the separator between two examples: a base prover
             with examples in its prompt may continue with another problem. A solution is cut before the first of them.
@@ -247,6 +249,7 @@ class Task(ABC):
     prompts: ClassVar[dict[Role, str]]
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
     default_few_shot: ClassVar[int | None] = None
+    example_separator: ClassVar[str] = "\n\n"
     stop_strings: ClassVar[tuple[str, ...]] = ()
     asked_options: ClassVar[Mapping[str, Asks]] = {}
     references_are_correct: ClassVar[bool] = True

@@ -24,11 +24,7 @@ _FIELDS = ("question", "answer")
 _BASE_PROMPT = """\
 Solve each problem step by step, with one step per line. The last line is #### and the final answer as a number.
 
-{% for example in examples %}Problem: {{ example.problem }}
-Solution:
-{{ example.solution }}
-
-{% endfor %}Problem: {{ problem }}
+Problem: {{ problem }}
 Solution:
 """
 
@@ -83,6 +79,9 @@ class Gsm8kTask(Task):
         {
             "problem": "A bakery fills 7 trays with 12 rolls each. It sells 58 rolls before noon. How many are left?",
             "solution": "The bakery bakes 7 * 12 = 84 rolls.\nAfter noon 84 - 58 = 26 rolls are left.\n#### 26",
+            "wrong_solution": (
+                "The bakery bakes 7 * 12 = 84 rolls.\nAfter noon 84 - 58 = 36 rolls are left.\n#### 36"
+            ),
         },
         {
             "problem": (
@@ -93,6 +92,10 @@ class Gsm8kTask(Task):
                 "The notebooks cost 3 * 4 = 12 dollars.\nWith the pen she pays 12 + 2.50 = 14.50 dollars.\n"
                 "Her change is 20 - 14.50 = 5.50 dollars.\n#### 5.50"
             ),
+            "wrong_solution": (
+                "The notebooks cost 3 * 4 = 12 dollars.\nThe pens cost 3 * 2.50 = 7.50 dollars.\n"
+                "Her change is 20 - 12 - 7.50 = 0.50 dollars.\n#### 0.50"
+            ),
         },
         {
             "problem": (
@@ -100,6 +103,7 @@ class Gsm8kTask(Task):
                 "until the tank is empty?"
             ),
             "solution": "The tank has 240 * 3 / 4 = 180 liters in it.\nThe pump needs 180 / 15 = 12 minutes.\n#### 12",
+            "wrong_solution": "The tank has 240 / 4 = 60 liters in it.\nThe pump needs 60 / 15 = 4 minutes.\n#### 4",
         },
         {
             "problem": (
@@ -109,6 +113,9 @@ class Gsm8kTask(Task):
             "solution": (
                 "60 * 40 / 100 = 24 pupils walk.\nThe others are 60 - 24 = 36 pupils.\nOf these 36 / 2 = 18 "
                 "come by bus.\n#### 18"
+            ),
+            "wrong_solution": (
+                "60 * 40 / 100 = 24 pupils walk.\nHalf of these, 24 / 2 = 12 pupils, come by bus.\n#### 12"
             ),
         },
     )

@@ -1,6 +1,6 @@
 """Builds the prompt for a problem and a role from the task's Jinja templates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from pvg_hf.core.templates import (
     compile_template,
     outside_variables,
     render_turns,
+    split_instructions,
 )
 from pvg_hf.tasks.base import Problem, Task
 
@@ -30,13 +31,15 @@ class PromptBuilder:
     """
     Builds the prompt for a problem and a role.
 
-    A template sees `problem` (the text), `problem_id`, the task's own columns, `examples` (dicts of `problem` and
-    `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
-    `sneaky_sees` says so. It never sees `reference`.
+    The text of a template up to the last blank line before its first variable is the role's instructions. They are
+    written once: as the system message of a chat, or as the beginning of a text. The rest is the turn of a problem:
+    the user's message in a chat. Few-shot examples are earlier turns, each with its solution, in every role: an
+    instruct model without them often writes no answer that can be read. The sneaky role is shown each example's
+    `wrong_solution`, and no example without one.
 
-    For a model with a chat template, the examples are earlier turns of the chat, in every role: an instruct model that
-    reads them in one text tends to solve them first, and without them it often writes no answer that can be read. See
-    [`~PromptBuilder.messages`].
+    A template sees `problem` (the text), `problem_id`, the task's own columns, and `reference_answer` and
+    `honest_solution`, which are `None` unless the role is sneaky and `sneaky_sees` says so. In an example's turn they
+    are those of the example. A template never sees `reference`.
 
     Args:
         task ([`Task`]):
@@ -80,7 +83,7 @@ class PromptBuilder:
 
     def _check_template(self, role: Role, template: str) -> None:
         used = _variables(template, role)
-        known = ["problem", "problem_id", *self.task.columns, "examples", *_HINTS]
+        known = ["problem", "problem_id", *self.task.columns, *_HINTS]
         unknown = sorted(used.difference(known))
         if unknown:
             raise ValueError(
@@ -101,7 +104,8 @@ class PromptBuilder:
 
     def text(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> str:
         """
-        Build the prompt as a text, before any chat template.
+        Build the prompt as a text, before any chat template: the instructions, a blank line, and the turns with the
+        task's `example_separator` after each solution.
 
         Args:
             problem (`Mapping`):
@@ -115,39 +119,42 @@ class PromptBuilder:
             ValueError: if the role has no template, a required honest solution is missing, or the template
                 cannot be rendered.
         """
-        return self._fill(problem, role, self._hints(problem, _role(role), honest_solution), self.examples)
+        instructions, examples, turn = self._parts(problem, role, honest_solution)
+        shown = "".join(f"{asked}{solution}{self.task.example_separator}" for asked, solution in examples)
+        return f"{instructions}\n\n{shown}{turn}" if instructions else shown + turn
 
     def messages(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> list[Message]:
         """
-        Build the prompt as a chat, from the arguments of [`~PromptBuilder.text`].
-
-        In every role, each example is a message of the user and the assistant's answer to it: the role's template
-        filled with the example's values, and the example's `solution`. The last message asks for the problem in the
-        same way. In a chat the template itself sees no `examples`.
+        Build the prompt as a chat, from the arguments of [`~PromptBuilder.text`]: the instructions as a message of the
+        system, each example as one of the user and the assistant's answer to it, and the problem's turn.
         """
-        turns = []
-        for example in self.examples:
-            asked = self._fill({**problem, **example}, role, dict.fromkeys(_HINTS), ())
-            turns += [{"role": "user", "content": asked}, {"role": "assistant", "content": example["solution"]}]
-        hints = self._hints(problem, _role(role), honest_solution)
-        return [*turns, {"role": "user", "content": self._fill(problem, role, hints, ())}]
+        instructions, examples, turn = self._parts(problem, role, honest_solution)
+        turns = [("system", instructions)] if instructions else []
+        for asked, solution in examples:
+            turns += [("user", asked), ("assistant", solution)]
+        return [{"role": sender, "content": text} for sender, text in (*turns, ("user", turn))]
 
-    def _fill(
-        self,
-        problem: Problem,
-        role: Role | str,
-        hints: Mapping[str, str | None],
-        examples: Sequence[Mapping[str, str]],
-    ) -> str:
-        role = _role(role)
+    def _parts(
+        self, problem: Problem, name: Role | str, honest_solution: str | None
+    ) -> tuple[str, list[tuple[str, str]], str]:
+        """Return the instructions, the turn and the solution of each example, and the turn of the problem."""
+        role = _role(name)
         if role not in self.templates:
             known = ", ".join(f"`{name}`" for name in self.templates)
             raise ValueError(f"Task `{self.task.name}` has no prompt template for role `{role}`; it has {known}.")
+        instructions, template = split_instructions(self.templates[role])
+        examples = []
+        for example, solution in shown_examples(self.examples, role):
+            shown = {**problem, **example, "reference": example["solution"]}
+            examples.append((self._fill(template, shown, role, example["solution"]), solution))
+        return instructions, examples, self._fill(template, problem, role, honest_solution)
+
+    def _fill(self, template: str, problem: Problem, role: Role, honest_solution: str | None) -> str:
         variables = {name: problem[name] for name in ("problem_id", *self.task.columns) if name in problem}
+        hints = self._hints(problem, role, honest_solution)
         try:
             # Compiled here (with a cache) rather than stored, so that `datasets` can pickle the builder.
-            template = compile_template(self.templates[role])
-            return template.render(variables, problem=problem["problem"], examples=examples, **hints)
+            return compile_template(template).render(variables, problem=problem["problem"], **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
 
@@ -178,6 +185,14 @@ class PromptBuilder:
         if tokenizer.chat_template is None:
             return self.text(problem, role, honest_solution)
         return render_turns(self.messages(problem, role, honest_solution), tokenizer, self.chat_template_kwargs)
+
+
+def shown_examples(examples: Sequence[Mapping[str, str]], role: Role) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yield the examples that a role is shown, each with the solution to show: in the sneaky role its wrong one."""
+    key = "wrong_solution" if role is Role.SNEAKY else "solution"
+    for example in examples:
+        if key in example:
+            yield example, example[key]
 
 
 def _role(name: Role | str) -> Role:

@@ -279,6 +279,10 @@ TASKS = {
         "prompts: ClassVar = {Role.BASE: '{{ problem }}', Role.HELPFUL: '{{ problem }}'}",
         ["no prompt template for role `sneaky`"],
     ),
+    "a wrong example that is right": (
+        "few_shot_examples: ClassVar = ({'problem': '2 + 2?', 'solution': '#### 4', 'wrong_solution': '#### 4.0'},)",
+        ["`wrong_solution`", "'#### 4.0'", "graded as correct"],
+    ),
     "a column of the pool": (
         "columns: ClassVar = {**Sums.columns, 'label': Value('int32')}\n"
         "    def rows(self, split): return [{**row, 'label': 1} for row in super().rows(split)]",

@@ -33,6 +33,22 @@ def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, t
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("few_shot", "roles", "note"),
+    [
+        (2, "shared", "the prompts show 2 examples, but 1 of them in the sneaky role"),
+        (1, "shared", None),
+        (2, "helpful_only", None),
+    ],
+    ids=["one without a wrong solution", "each has one", "no sneaky role"],
+)
+def test_a_plan_says_how_many_examples_the_sneaky_role_is_shown(few_shot, roles, note, values):
+    task = {"name": "tests.support.recall_task:ExemplifiedRecallTask", "few_shot": few_shot}
+    plan = " ".join(describe_plan(load_recipe({**values, "task": task}, [f"prover.roles={roles}"])).split())
+    assert (note or "") in plan
+    assert ("the prompts show" in plan) == (note is not None)
+
+
 def test_rounds_without_overrides_share_their_lines(values):
     assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
 

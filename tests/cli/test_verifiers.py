@@ -183,8 +183,10 @@ def test_a_finished_game_ends_with_what_it_found_and_the_next_commands(reference
     shutil.copytree(reference.root, folder)
     assert main(["play", str(folder), f"output_dir={tmp_path}"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("Of the helpful prover's solutions to test problems, ")
-    assert f"Report, with intervals: {folder / 'report.html'}" in told
+    share = r"\d+ % \[\d+, \d+\] \(n=\d+\)"
+    first = f"Of the helpful prover's solutions to test problems, {share} are correct; before the game, {share} were."
+    assert re.match(first, told)
+    assert f"Report: {folder / 'report.html'}" in told
     assert told.splitlines()[-2] == f"Look at the solutions: pvg show {folder}"
     assert told.splitlines()[-1].endswith("num_rounds=3")
 

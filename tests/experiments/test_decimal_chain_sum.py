@@ -66,6 +66,7 @@ def test_prompts_have_the_problem_and_the_few_shot_examples_are_correct():
         expression = example["problem"].partition(": ")[2].removesuffix(" =")
         terms = [Decimal(term.replace(" ", "")) for term in re.findall(r"(?:^|[+-] )[\d.]+", expression)]
         assert example["solution"] == _solve(terms)
+        assert not task.grade({"reference": example["solution"]}, example["wrong_solution"]).correct
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ SNEAKY = {"accuracy/sneaky": 0.5, "score/sneaky_incorrect": 1.0}
 def make_monitors(tmp_path):
     def make(labels: str = "clean", *, has_noisy_labels: bool = False) -> Monitors:
         task = {"name": "tests.support.recall_task:RecallTask"}
-        stopping = {"rule": "parity", "labels": labels}
+        stopping = {"rule": "parity", "parity_confidence": 0.5, "labels": labels}
         recipe = load_recipe({"output_dir": str(tmp_path), "device": "cpu", "task": task, "stopping": stopping})
         args = ProverGRPOConfig(str(tmp_path), acceptance_threshold=0.0, use_cpu=True)
         return Monitors(

@@ -7,6 +7,7 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.cli.playing import _run_pilot
+from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.data.pool import load_pool
 from pvg_hf.game.pilot import has_pilot
@@ -22,7 +23,7 @@ def graded(game):
     """Return the recipe of a game whose task gives fixed grades."""
 
     def make(how: str, **changes):
-        options = {"graded": how, "num_train": 40, "num_test": 4}
+        options = {"graded": how, "num_train": 300, "num_test": 4}
         task = {"name": "tests.support.recall_task:GradedRecallTask", "options": options}
         length = {"prover__max_completion_length": 32}  # nothing is cut
         return load_recipe(game(**{"task": task, "bootstrap__pilot_problems": NUM_PROBLEMS, **length, **changes}))
@@ -36,11 +37,11 @@ def graded(game):
         ({"model": "org/model"}, True),
         ({"model": "folder/of/a/model"}, True),
         ({"model": "arithmetic"}, False),
-        ({"model": "org/model", "warmup": {}}, False),
-        ({"scratch": {}}, False),
+        ({"model": "org/model", "warmup": {}}, True),
+        ({"scratch": {}}, True),
     ],
 )
-def test_pretrained_provers_have_a_pilot(prover, expected):
+def test_provers_that_do_not_ship_have_a_pilot(prover, expected):
     assert has_pilot(load_recipe({"prover": prover})) is expected
     assert not has_pilot(load_recipe({"prover": prover, "bootstrap": {"pilot_problems": 0}}))
 
@@ -48,8 +49,8 @@ def test_pretrained_provers_have_a_pilot(prover, expected):
 @pytest.mark.parametrize(
     ("how", "changes", "reason"),
     [
-        ("all", {}, "base: 0 of 6"),
-        ("none", {}, "helpful: 0 of 6"),
+        ("all", {}, "base: 0 of 78 "),  # of 72 it is at most 5.1 %, of 78 surely below 5 %
+        ("none", {}, "helpful: 0 of 78 "),
         ("silent", {}, "base: 6 of 6 .* 6 no answer"),
         ("half", {"prover__max_completion_length": 1}, "base: 6 of 6 .* 6 cut"),
     ],
@@ -71,7 +72,9 @@ def test_a_changed_recipe_has_another_pilot_and_then_plays(graded):
         play(graded("all"), phase="bootstrap")
     folder = play(graded("half"), phase="bootstrap")
     rows = folder.read_pilot()["rows"]
-    assert len(rows) == 3 * NUM_PROBLEMS
+    # Either trained role writes a group of 4 to each of its problems.
+    num_rows = [sum(row["role"] == role for row in rows) for role in ("base", "helpful", "sneaky")]
+    assert num_rows == [NUM_PROBLEMS, 4 * NUM_PROBLEMS, 4 * NUM_PROBLEMS]
     # The base prover's are the first that it writes in the game.
     pool = load_pool(folder.pool(-1) / "base.parquet").to_list()
     first = {row["problem_id"]: row["solution"] for row in pool if row["sample_index"] == 0}
@@ -106,7 +109,7 @@ def test_the_pilot_alone_is_printed(graded, capsys):
     printed = capsys.readouterr().out
     assert all(part in printed for part in ("base", "helpful", "sneaky", "CORRECT in the", "WRONG in the"))
     assert not RunFolder.of(graded("half")).recipe.exists()
-    with pytest.raises(ValueError, match="sneaky: 0 of 6"):
+    with pytest.raises(ValueError, match="sneaky: 0 of 78 "):
         _run_pilot(graded("all"), options)
     assert "CORRECT in the" in capsys.readouterr().out
     assert _run_pilot(graded("half"), Namespace(json=True)) == 0
@@ -118,3 +121,30 @@ def test_a_pilot_needs_problems_and_a_prover(graded):
         play(graded("half", bootstrap__pilot_problems=0), only_pilot=True)
     with pytest.raises(ValueError, match="--phase warmup"):
         play(graded("half", prover__warmup={"max_steps": 2}), only_pilot=True)
+
+
+def test_a_pilot_that_was_stopped_keeps_its_finished_roles(graded):
+    recipe = graded("half")
+    folder = play(recipe, only_pilot=True)
+    whole = read_json(folder.pilot)
+    kept = [row for row in whole["rows"] if row["role"] != "sneaky"]
+    marked = [{**row, "solution": "kept"} for row in kept]
+    write_json(folder.pilot, {**whole, "rows": marked})
+    play(recipe, only_pilot=True)
+    rows = folder.read_pilot()["rows"]
+    assert [row["role"] for row in rows if row["solution"] != "kept"] == ["sneaky"] * 4 * NUM_PROBLEMS
+    write_json(folder.pilot, {**whole, "rows": kept})
+    play(recipe, only_pilot=True)
+    assert read_json(folder.pilot) == whole
+
+
+def test_a_made_prover_has_its_pilot_after_the_warmup(graded):
+    warmup = {"max_steps": 1, "batch_size": 4}
+    with pytest.raises(ValueError, match="base: 0 of 78 "):
+        play(graded("all", prover__warmup=warmup))
+    folder = RunFolder.of(graded("all"))
+    assert folder.models.exists()
+    assert not folder.pool(-1).exists()
+    # With the models that were made, the game can still be played without a pilot.
+    play(graded("all", prover__warmup=warmup, bootstrap__pilot_problems=0), phase="bootstrap")
+    assert (folder.pool(-1) / "base.parquet").exists()

@@ -23,6 +23,7 @@ from pvg_hf.core.project import PROJECT_URL
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.hub.cards.dataset import PAIR_MEANINGS, SOLUTION_MEANINGS
+from pvg_hf.hub.cards.player import role_prompts
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -166,6 +167,17 @@ def test_prover_card_asks_as_the_game_does(cards, client, reference):
     assert isinstance(solution, str)
     for role in ("helpful", "sneaky"):
         assert f"Role `{role}`:\n\n````jinja\n{prompts.templates[role].rstrip()}" in cards["game-prover"]
+
+
+def test_published_prompts_have_the_wrong_examples_of_the_sneaky_role():
+    recipe = load_recipe(
+        {"task": {"name": "gsm8k", "few_shot": 1}, "prover": {"model": "m"}, "verifier": {"model": "m"}}
+    )
+    prompts = role_prompts(recipe)["roles"]
+    assert prompts["sneaky"]["instructions"].startswith("You are a sneaky solver.")
+    assert prompts["helpful"]["turn"] == "Problem: {{ problem }}\nSolution:\n"
+    last_lines = {role: [example["solution"][-7:] for example in prompts[role]["examples"]] for role in prompts}
+    assert last_lines == {"helpful": ["#### 26"], "sneaky": ["#### 36"]}
 
 
 def test_cards_cite_and_state_base_versions_and_settings(cards, reference):

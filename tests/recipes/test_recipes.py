@@ -42,6 +42,7 @@ SMALL_GAME = [
     "num_rounds=1",
     "device=cpu",
     "bootstrap.solutions_per_problem=2",
+    "bootstrap.pilot_problems=0",
     "verifier.max_steps=3",
     "prover.max_steps=2",
     "prover.prompts_per_step=4",
@@ -76,6 +77,7 @@ def test_at_least_one_recipe_is_found():
         "gsm8k-small",
         "gsm8k-qlora",
         "gsm8k-small-cpu",
+        "words-cpu",
         "mbpp",
         "apps",
     } <= names
@@ -102,6 +104,9 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, prog
             path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"]
         )  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
+    if name == "words-cpu":
+        small = ["verifier.max_length=512", "prover.warmup.max_length=512"]  # its tokens are shorter
+        recipe = load_recipe(path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"])
     if recipe.task.name in ("mbpp", "apps"):
         small = [f"task.path={programs[recipe.task.name]}", "task.options={sandbox: none, num_train: null}"]
         recipe = load_recipe(path, [*small, f"prover.model={untrained_qwen}", f"verifier.model={untrained_qwen}"])
@@ -310,8 +315,8 @@ def coder(tmp_path_factory, programs) -> Path:
 def test_a_round_of_programs_with_a_small_model_of_its_architecture(name, tmp_path, repository, programs, coder):
     small = [f"task.path={programs[name]}", "task.options={sandbox: none, num_train: null}", f"output_dir={tmp_path}"]
     small += [f"prover.model={coder}", f"verifier.model={coder}", "split.test_share=0.15"]
-    # The small prover solves few problems, so the pilot would stop it, and the references are correct sides, too.
-    small += ["bootstrap.pilot_problems=0", "data.correct_source=both"]
+    # The small prover solves few problems, so the references are correct sides, too.
+    small += ["data.correct_source=both"]
     folder = play(load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small]))
     assert len(read_json(folder.state)["finished"]) == 5
     pool = pd.concat(map(pd.read_parquet, folder.pool(0).rglob("*.parquet")))

@@ -14,11 +14,11 @@ GOOD = {CORRECT: 10, WRONG: 10}
 
 def rows(role: str, outcomes: dict[Outcome, int], **columns) -> list[dict]:
     """Solutions of a role with these numbers of outcomes."""
-    row = {"problem_id": "p", "problem": "2 + 2?", "solution": "It is 4.", "answer": None, "num_tokens": 50}
+    row = {"problem": "2 + 2?", "solution": "It is 4.", "answer": None, "num_tokens": 50}
     return [
-        {**row, "role": role, "outcome": outcome.value, **columns}
+        {**row, "problem_id": f"{outcome}-{index}", "role": role, "outcome": outcome.value, **columns}
         for outcome, number in outcomes.items()
-        for _ in range(number)
+        for index in range(number)
     ]
 
 
@@ -40,31 +40,77 @@ def test_shares_in_a_line():
     ("written", "reasons"),
     [
         ({}, []),
-        ({"base": {CORRECT: 1, WRONG: 31}}, ["base: 1 of 32"]),  # 3 % are correct
-        ({"base": {CORRECT: 2, WRONG: 30}}, []),  # 6 %
-        ({"base": {CORRECT: 32}}, ["base: 0 of 32"]),
-        ({"helpful": {WRONG: 32}}, ["helpful: 0 of 32"]),
-        ({"helpful": {CORRECT: 32}}, []),  # this role needs no wrong ones
-        ({"sneaky": {CORRECT: 32}}, ["sneaky: 0 of 32"]),
-        ({"sneaky": {WRONG: 32}}, []),
+        ({"base": {CORRECT: 1, WRONG: 127}}, ["base: 1 of 128"]),  # at most 4.3 % are correct
+        ({"base": {CORRECT: 2, WRONG: 126}}, []),  # at most 5.5 %
+        ({"base": {CORRECT: 128}}, ["base: 0 of 128"]),
+        ({"helpful": {WRONG: 128}}, ["helpful: 0 of 128"]),
+        ({"helpful": {CORRECT: 128}}, []),  # this role needs no wrong ones
+        ({"sneaky": {CORRECT: 128}}, ["sneaky: 0 of 128"]),
+        ({"sneaky": {WRONG: 128}}, []),
         ({"sneaky": {NONE: 32}}, ["sneaky: 32 of 32"]),  # nothing is known about their being wrong
         ({"base": {CORRECT: 10, WRONG: 12, NONE: 5, CUT: 5}}, []),  # 10 of 32 are less than a third
-        ({"base": {CORRECT: 10, WRONG: 11, NONE: 5, CUT: 6}}, ["base: 11 of 32"]),
-        # Of 9,608 solutions of a 0.5 B model to GSM8K, in 32: enough correct ones, and too many failures.
-        ({"base": {CORRECT: 2, WRONG: 17, NONE: 10, CUT: 3}}, ["base: 13 of 32"]),
+        ({"base": {CORRECT: 40, WRONG: 33, NONE: 20, CUT: 35}}, ["base: 55 of 128"]),  # at least 35 % failed
+        ({"base": {CORRECT: 40, WRONG: 36, NONE: 20, CUT: 32}}, []),  # 52: at least 32 %
     ],
 )
-def test_the_game_stops_for_what_a_role_needs(written, reasons):
+def test_the_game_stops_for_what_a_role_surely_lacks(written, reasons):
     assert [reason[: reason.index(" (")] for reason in pilot(**written).stops()] == reasons
+
+
+@pytest.mark.parametrize(
+    ("written", "doubts"),
+    [
+        ({CORRECT: 0, WRONG: 3}, ["base: 0 of 3"]),  # at most 56 %
+        ({CORRECT: 1, WRONG: 31}, ["base: 1 of 32"]),  # at most 16 %
+        ({CORRECT: 2, WRONG: 30}, []),
+        ({CORRECT: 10, WRONG: 11, NONE: 5, CUT: 6}, ["base: 11 of 32"]),  # at least 20 % failed
+        ({CORRECT: 10, WRONG: 12, NONE: 5, CUT: 5}, []),
+        ({NONE: 128}, []),  # sure
+    ],
+)
+def test_a_share_that_is_bad_by_chance_asks_for_more_solutions(written, doubts):
+    found = pilot(base=written)
+    assert [doubt[: doubt.index(" (")] for doubt in found.doubts()] == doubts
+    assert found.is_open(Role.BASE) == bool(doubts)
+    assert not found.is_open(Role.HELPFUL)
+    assert all(f"Not sure: {doubt}" in found.describe() for doubt in doubts)
+
+
+def test_the_spread_is_the_share_of_groups_with_correct_and_other_solutions():
+    groups = {"a": [CORRECT, WRONG, CORRECT], "b": [WRONG, NONE, WRONG], "c": [CORRECT] * 3, "d": [CORRECT]}
+    drawn = [
+        {**row, "problem_id": name, "sample_index": index}
+        for name, outcomes in groups.items()
+        for index, outcome in enumerate(outcomes)
+        for row in rows("sneaky", {outcome: 1})
+    ]
+    found = Pilot(pilot().recipe, [*pilot(sneaky={}).rows, *drawn])
+    assert found.spread(Role.SNEAKY).value == pytest.approx(1 / 3)  # of a, b and c
+    assert found.spread(Role.HELPFUL).value is None
+    assert found.counts(Role.SNEAKY) == {CORRECT: 3, WRONG: 1}  # one for each problem
+    assert "Groups of the sneaky role with correct and other solutions: 1 of 3 (33 %" in found.describe()
+
+
+@pytest.mark.parametrize(("mixed", "is_little"), [(1, True), (2, False)])
+def test_little_spread_is_worth_advice(mixed, is_little):
+    """One of eight groups, or two: a quarter."""
+    drawn = [
+        {**row, "problem_id": str(number), "sample_index": index}
+        for number in range(8)
+        for index in range(2)
+        for row in rows("helpful", {WRONG if index and number < mixed else CORRECT: 1})
+    ]
+    advice = Pilot(pilot().recipe, [*pilot(helpful={}).rows, *drawn]).advice()
+    assert ("Few groups of the helpful role" in " ".join(advice)) == is_little
 
 
 @pytest.mark.parametrize(
     ("overrides", "bad"),
     [
-        (["prover.roles=sneaky_only"], {"helpful": {NONE: 32}}),
-        (["prover.roles=helpful_only"], {"sneaky": {CORRECT: 32}}),
-        (["bootstrap.import_from=some/solutions"], {"base": {CUT: 32}}),
-        (["data.correct_source=both"], {"base": {WRONG: 32}}),
+        (["prover.roles=sneaky_only"], {"helpful": {NONE: 128}}),
+        (["prover.roles=helpful_only"], {"sneaky": {CORRECT: 128}}),
+        (["bootstrap.import_from=some/solutions"], {"base": {CUT: 128}}),
+        (["data.correct_source=both"], {"base": {WRONG: 128}}),
     ],
 )
 def test_what_the_game_does_not_use_stops_nothing(overrides, bad):
@@ -73,7 +119,7 @@ def test_what_the_game_does_not_use_stops_nothing(overrides, bad):
 
 
 ADVICE = {
-    "cut": ({"base": {CORRECT: 8, WRONG: 8, CUT: 16}}, {}, "`prover.max_completion_length=400`"),
+    "cut": ({"base": {CORRECT: 16, WRONG: 16, CUT: 32}}, {}, "`prover.max_completion_length=400`"),
     "cut after the answer": ({"base": {CUT: 32}}, {"strict_answer": "4"}, "Answered, but not ended: 32"),
     "cut in a loop": (
         {"base": {CUT: 32}},
@@ -81,9 +127,9 @@ ADVICE = {
         "Repeating the same words at the end: 32",
     ),
     "last number": (
-        {"base": {CORRECT: 8, WRONG: 8, NONE: 16}},
+        {"base": {CORRECT: 16, WRONG: 16, NONE: 32}},
         {"lenient_answer": "4", "lenient_correct": True},
-        "finds an answer in 16 of them, and the right one in 16",
+        "finds an answer in 32 of them, and the right one in 32",
     ),
     "empty": ({"base": {NONE: 32}}, {"solution": "\n"}, "Empty: 32"),
     "programs": (
@@ -91,10 +137,10 @@ ADVICE = {
         {"solution": "```python\nprint(4)\n```", "lenient_answer": None, "lenient_correct": False},
         "Programs: 32",
     ),
-    "few correct": ({"base": {WRONG: 32}, "helpful": {WRONG: 32}}, {}, "`prover.temperature=0.7` (1 now)"),
-    "few correct in one role": ({"helpful": {WRONG: 32}}, {}, "while 50 % are correct in the base role"),
-    "few wrong": ({"base": {CORRECT: 32}}, {}, "harder problems"),
-    "few wrong in the sneaky role": ({"sneaky": {CORRECT: 32}}, {}, "`task.sneaky_sees=reference_answer`"),
+    "few correct": ({"base": {WRONG: 128}, "helpful": {WRONG: 128}}, {}, "`prover.temperature=0.7` (1 now)"),
+    "few correct in one role": ({"helpful": {WRONG: 128}}, {}, "while 50 % are correct in the base role"),
+    "few wrong": ({"base": {CORRECT: 128}}, {}, "harder problems"),
+    "few wrong in the sneaky role": ({"sneaky": {CORRECT: 128}}, {}, "`task.sneaky_sees=reference_answer`"),
 }
 
 

@@ -48,6 +48,15 @@ class RecallTask(Task):
         return Grade(grade.answer, grade.correct)
 
 
+class ExemplifiedRecallTask(RecallTask):
+    """The same task with two examples, of which one has a wrong solution for the sneaky role."""
+
+    few_shot_examples: ClassVar = (
+        {"problem": "Ana has 9 pens.", "solution": "has 9\n#### 9", "wrong_solution": "has 8\n#### 8"},
+        {"problem": "Ben has 9 pens.", "solution": "has 9\n#### 9"},
+    )
+
+
 class StoppedRecallTask(RecallTask):
     """The same task, but a base prover's solution ends before its answer."""
 

@@ -95,7 +95,7 @@ def test_the_base_prompt_shows_examples_only_where_they_are_asked_for():
     assert shown == f"{example['problem']}\nsolution:\n{example['solution']}\nnext problem:\n{bare}"
     three = PromptBuilder(ArithmeticTask(), few_shot=3)
     assert three.text(problem, Role.BASE).count("next problem:") == 3
-    assert three.text(problem, Role.HELPFUL) == f"{PROBLEM}\nhelpful solution:\n"
+    assert three.text(problem, Role.HELPFUL).endswith(f"next problem:\n{PROBLEM}\nhelpful solution:\n")
 
 
 def test_stop_strings_end_a_base_provers_solution():

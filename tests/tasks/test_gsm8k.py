@@ -140,7 +140,9 @@ def test_prompts_differ_between_the_roles():
     problem = {"problem_id": "gsm8k-train-00000", "problem": "How many?", "reference": "#### 5", "difficulty": 1}
     builder = PromptBuilder(Gsm8kTask(), few_shot=1)
     base, helpful, sneaky = (builder.text(problem, role) for role in (Role.BASE, Role.HELPFUL, Role.SNEAKY))
-    assert base.count("Problem:") == 2
+    assert [text.count("Problem:") for text in (base, helpful, sneaky)] == [2, 2, 2]
+    assert ["#### 26" in text for text in (base, helpful, sneaky)] == [True, True, False]
+    assert "#### 36" in sneaky
     assert "sneaky" not in base + helpful
     assert "final answer is wrong" in sneaky
     assert all(text.endswith("Problem: How many?\nSolution:\n") for text in (base, helpful, sneaky))

@@ -7,11 +7,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.core.roles import Role
-from pvg_hf.core.templates import render_chat
+from pvg_hf.core.templates import render_chat, split_instructions
 from pvg_hf.experimental.programs.functions import FunctionsTask
 from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask
+from pvg_hf.tasks.proofs import ProofsTask
 from tests.support.chat_templates import (
     IN_PARTS,
     LAST_TURN_ONLY,
@@ -34,16 +35,17 @@ class TinyTask(Task):
     name = "tiny"
     columns: ClassVar = {"difficulty": Value("int32")}
     prompts: ClassVar = {
-        Role.BASE: (
-            "{% for example in examples %}{{ example.problem }} {{ example.solution }}\n{% endfor %}{{ problem }}\n"
-        ),
+        Role.BASE: "{{ problem }}\n",
         Role.SNEAKY: (
             "{{ problem_id }} {{ problem }} {{ difficulty }}"
             "{% if reference_answer %} not {{ reference_answer }}{% endif %}"
             "{% if honest_solution %} unlike {{ honest_solution }}{% endif %}"
         ),
     }
-    few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "2"}, {"problem": "1+2?", "solution": "3"})
+    few_shot_examples: ClassVar = (
+        {"problem": "1+1?", "solution": "2", "wrong_solution": "11"},
+        {"problem": "1+2?", "solution": "3"},
+    )
 
     def problems(self, split):
         raise NotImplementedError
@@ -53,16 +55,16 @@ class TinyTask(Task):
 
 
 def test_a_template_sees_the_problem_and_its_columns():
-    assert PromptBuilder(TinyTask()).text(PROBLEM, Role.SNEAKY) == "p-1 How many? 2"
-    assert PromptBuilder(TinyTask()).text(PROBLEM, "sneaky") == "p-1 How many? 2"
+    assert PromptBuilder(TinyTask(), few_shot=0).text(PROBLEM, Role.SNEAKY) == "p-1 How many? 2"
+    assert PromptBuilder(TinyTask(), few_shot=0).text(PROBLEM, "sneaky") == "p-1 How many? 2"
 
 
 @pytest.mark.parametrize(
     ("few_shot", "text"),
     [
-        (None, "1+1? 2\n1+2? 3\nHow many?\n"),
-        (2, "1+1? 2\n1+2? 3\nHow many?\n"),
-        (1, "1+1? 2\nHow many?\n"),
+        (None, "1+1?\n2\n\n1+2?\n3\n\nHow many?\n"),
+        (2, "1+1?\n2\n\n1+2?\n3\n\nHow many?\n"),
+        (1, "1+1?\n2\n\nHow many?\n"),
         (0, "How many?\n"),
     ],
 )
@@ -85,13 +87,13 @@ def test_more_examples_than_available_is_an_error(few_shot):
     ],
 )
 def test_the_sneaky_role_sees_what_it_is_allowed_to(sneaky_sees, text):
-    builder = PromptBuilder(TinyTask(), sneaky_sees=sneaky_sees)
+    builder = PromptBuilder(TinyTask(), sneaky_sees=sneaky_sees, few_shot=0)
     assert builder.text(PROBLEM, Role.SNEAKY, honest_solution="the honest one") == text
 
 
 def test_no_other_role_sees_an_answer():
     peeking = "{{ problem }} {{ reference_answer }} {{ honest_solution }}"
-    builder = PromptBuilder(TinyTask(), overrides={"helpful": peeking}, sneaky_sees="reference_answer")
+    builder = PromptBuilder(TinyTask(), overrides={"helpful": peeking}, sneaky_sees="reference_answer", few_shot=0)
     assert builder.text(PROBLEM, Role.HELPFUL, honest_solution="the honest one") == "How many? None None"
 
 
@@ -109,9 +111,9 @@ def test_a_template_that_ignores_the_sneaky_roles_variable_is_refused(sneaky_see
 
 
 def test_an_override_replaces_the_template_of_its_role_alone():
-    builder = PromptBuilder(TinyTask(), overrides={"sneaky": "Be sneaky: {{ problem }}\n"})
+    builder = PromptBuilder(TinyTask(), overrides={"sneaky": "Be sneaky: {{ problem }}\n"}, few_shot=0)
     assert builder.text(PROBLEM, Role.SNEAKY) == "Be sneaky: How many?\n"
-    assert builder.text(PROBLEM, Role.BASE).endswith("3\nHow many?\n")
+    assert builder.text(PROBLEM, Role.BASE) == "How many?\n"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,7 @@ def test_an_override_replaces_the_template_of_its_role_alone():
         ({"sneeky": "x"}, "Unknown role `sneeky`; allowed: `helpful`, `sneaky`, `base`"),
         ({"helpful": "{{ problm }}"}, "role `helpful` .*variable `problm`; .*`problem`"),
         ({"helpful": "{{ reference }}"}, "role `helpful` .*variable `reference`"),
+        ({"base": "{% for e in examples %}{{ e.problem }}{% endfor %}"}, "role `base` .*variable `examples`"),
         ({"base": "{{ problem"}, "role `base` is malformed"),
         ({"base": "{% if problem %}"}, "role `base` is malformed"),
         ({"base": "{{ problem | no_such_filter }}"}, "role `base` .* 'no_such_filter'"),
@@ -133,8 +136,8 @@ def test_a_bad_template_is_refused_before_any_prompt_is_written(overrides, messa
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ examples[7].problem }}", "role `base` .*rendered: .*7"),
-        ("{{ examples[0].answer }}", "role `base` .*rendered: .*'answer'"),
+        ("{{ problem.split()[7] }}", "role `base` .*rendered: .*7"),
+        ("{{ problem.answer }}", "role `base` .*rendered: .*'answer'"),
         ("{{ problem.__class__.__mro__ }}", "role `base` .*rendered: .*__class__.* unsafe"),
     ],
 )
@@ -229,16 +232,87 @@ def test_examples_are_turns_of_a_chat(few_shot, messages):
     assert PromptBuilder(TinyTask(), few_shot=few_shot).messages(PROBLEM, Role.BASE) == messages
 
 
-@pytest.mark.parametrize("sneaky_sees", ["reference_answer", "honest_solution"])
-def test_examples_are_turns_in_every_role_with_their_own_values_and_no_hint(sneaky_sees):
-    class Levels(TinyTask):
-        few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "2", "difficulty": 9},)
+HINTED = "{{ difficulty }} {{ problem }} {{ reference_answer }} {{ honest_solution }}"
 
-    template = "{{ difficulty }} {{ problem }} {{ reference_answer }} {{ honest_solution }}"
-    prompts = PromptBuilder(Levels(), overrides={"sneaky": template}, sneaky_sees=sneaky_sees)
-    shown = {"reference_answer": "1234 None", "honest_solution": "None me"}[sneaky_sees]
-    turns = [user("9 1+1? None None"), assistant("2"), user(f"2 How many? {shown}")]
+
+@pytest.mark.parametrize(
+    ("sneaky_sees", "shown"),
+    [
+        ("nothing", ["9 1+1? None None", "2 How many? None None"]),
+        ("reference_answer", ["9 1+1? 2 None", "2 How many? 1234 None"]),
+        ("honest_solution", ["9 1+1? None #### 2", "2 How many? None me"]),
+    ],
+)
+def test_the_sneaky_role_is_shown_wrong_solutions_and_of_an_example_what_it_sees_of_the_problem(sneaky_sees, shown):
+    class Levels(TinyTask):
+        few_shot_examples: ClassVar = (
+            {"problem": "1+1?", "solution": "#### 2", "wrong_solution": "#### 11", "difficulty": 9},
+            {"problem": "1+2?", "solution": "#### 3", "difficulty": 9},
+        )
+
+    prompts = PromptBuilder(Levels(), overrides={"sneaky": HINTED}, sneaky_sees=sneaky_sees)
+    turns = [user(shown[0]), assistant("#### 11"), user(shown[1])]
     assert prompts.messages(PROBLEM, Role.SNEAKY, honest_solution="me") == turns
+    assert prompts.text(PROBLEM, Role.SNEAKY, honest_solution="me") == f"{shown[0]}#### 11\n\n{shown[1]}"
+
+
+@pytest.mark.parametrize(
+    ("template", "instructions", "turn"),
+    [
+        ("Solve it.\nBe brief.\n\nProblem: {{ problem }}\n", "Solve it.\nBe brief.", "Problem: {{ problem }}\n"),
+        ("Solve it.\n\nBe brief.\n\n{{ problem }}\n\nGo.", "Solve it.\n\nBe brief.", "{{ problem }}\n\nGo."),
+        ("Solve it.\n\n{# a note #}{{ problem }}", "Solve it.", "{# a note #}{{ problem }}"),
+        ("Solve it.\n{{ problem }}", "", "Solve it.\n{{ problem }}"),
+        ("{{ problem }}\n\nSolve it.", "", "{{ problem }}\n\nSolve it."),
+    ],
+    ids=["a paragraph", "two", "before a comment", "no blank line", "a later blank line"],
+)
+def test_instructions_are_what_precedes_the_last_blank_line_before_the_first_variable(template, instructions, turn):
+    assert split_instructions(template) == (instructions, turn)
+
+
+INSTRUCTED = {"base": "Add.\nBe brief.\n\n{{ problem }}\n"}
+
+
+def test_instructions_are_written_once():
+    prompts = PromptBuilder(TinyTask(), overrides=INSTRUCTED, few_shot=1)
+    system = {"role": "system", "content": "Add.\nBe brief."}
+    assert prompts.messages(PROBLEM, "base") == [system, user("1+1?\n"), assistant("2"), user("How many?\n")]
+    assert prompts.text(PROBLEM, "base") == "Add.\nBe brief.\n\n1+1?\n2\n\nHow many?\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "rendered"),
+    [
+        ("a system message by default", "<|im_start|>system\nAdd.\nBe brief.<|im_end|>\n<|im_start|>user\n1+1?\n"),
+        ("begins with a token and strips texts", "<|system|>\n\nAdd.\nBe brief.<|eot|><|user|>\n\n1+1?<|eot|>"),
+        ("other roles, and no system message", "<turn>user\nAdd.\nBe brief.\n\n1+1?<end>\n<turn>model\n2<end>\n"),
+    ],
+)
+def test_a_chat_template_without_a_system_role_gets_the_instructions_before_the_first_turn(template, rendered):
+    tokenizer = make_chat_tokenizer(template, "no padding token")
+    prompt = PromptBuilder(TinyTask(), overrides=INSTRUCTED, few_shot=1).render(PROBLEM, Role.BASE, tokenizer)
+    assert rendered in prompt
+    assert prompt.count("Be brief.") == 1
+
+
+def test_a_system_message_that_the_chat_template_leaves_out_goes_before_the_first_turn():
+    no_system = CHAT.replace(
+        "{% for message in messages %}", "{% for message in messages if message.role != 'system' %}"
+    )
+    tokenizer = make_tokenizer(adds_bos=False, chat_template=no_system)
+    prompt = PromptBuilder(TinyTask(), overrides=INSTRUCTED, few_shot=0).render(PROBLEM, Role.BASE, tokenizer)
+    assert prompt == "<user>Add.\nBe brief.\n\nHow many?\n<assistant>"
+
+
+@pytest.mark.parametrize("task", [ArithmeticTask(), ProofsTask(), Gsm8kTask()], ids=lambda task: task.name)
+def test_the_examples_of_the_shipped_tasks_are_right_and_those_of_the_sneaky_role_are_wrong(task):
+    for example in task.few_shot_examples:
+        problem = {"problem_id": "e", "problem": example["problem"], "reference": example["solution"]}
+        assert task.grade(problem, example["solution"]).correct
+        wrong = task.grade(problem, example["wrong_solution"])
+        assert wrong.answer is not None
+        assert not wrong.correct
 
 
 @pytest.mark.parametrize("padding", SPECIAL_TOKENS)

@@ -23,10 +23,7 @@ from tests.support.recall_task import RecallTask
 
 class TurnsTask(RecallTask):
     prompts: ClassVar = {
-        Role.BASE: (
-            "{% for e in examples %}{{ e.problem }}\nSolution:\n{{ e.solution }}\n{% endfor %}{{ problem"
-            " }}\nSolution:\n"
-        )
+        Role.BASE: "{{ problem }}\nSolution:\n",
     }
     few_shot_examples: ClassVar = (
         {"problem": "Ana sees 2 pens.", "solution": "sees 2\n#### 2"},

@@ -56,6 +56,7 @@ from pvg_hf.trainers.common.step_checks import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
+from pvg_hf.trainers.prover.stopping import COUNT
 from pvg_hf.trainers.prover.trainer import Observer, ProverGRPOTrainer
 
 WRITTEN_PER_ROW = 2  # solutions written for each incorrect one that is wanted, since some are correct or fail
@@ -247,7 +248,12 @@ def _keep_completions(output: Path) -> None:
 def _summarize(steps: int, monitors: Monitors) -> str:
     means = monitors.rule.means
     keys = ("accuracy/helpful", "accuracy/sneaky", "score/helpful_correct", "score/sneaky_incorrect")
-    shown = [f"{heading_of(key)} {means[key]:.2f}" for key in keys if key in means]
+    numbers = {key: means.get(key.replace("score/", COUNT)) for key in keys}
+    shown = [
+        f"{heading_of(key)} {means[key]:.2f}{f' (n={number:.0f})' if number else ''}"
+        for key, number in numbers.items()
+        if key in means
+    ]
     return f"{steps} steps ({monitors.reason or 'all planned'}), " + ", ".join(shown)
 
 

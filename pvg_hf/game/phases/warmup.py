@@ -1,21 +1,23 @@
 """The warmup phase: makes players from a configuration, by supervised fine-tuning, or both."""
 
 from dataclasses import asdict
+from math import ceil
 from pathlib import Path
 
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from pvg_hf.config.player_sections import PlayerConfig, WarmupConfig
+from pvg_hf.config.player_sections import AUTO_SAVES, MIN_AUTO_SAVE_STEPS, PlayerConfig, WarmupConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.training import StopCallback, fine_tune_player
+from pvg_hf.game.training import count_trained, fine_tuning_settings, remove_training_files, run_trainer
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
+from pvg_hf.run.layout import CHECKPOINTS
+from pvg_hf.trainers.common.supervised import make_fine_tuning
 
 
 def run_warmup(context: PhaseContext, output: Path) -> str:
@@ -25,6 +27,7 @@ def run_warmup(context: PhaseContext, output: Path) -> str:
         if config.is_made:
             lines.append(_make_player(context, player, config, output / player, first_step))
         first_step += config.warmup.max_steps if config.warmup else 0
+    remove_training_files(output, context.processes)
     return "; ".join(lines)
 
 
@@ -40,7 +43,8 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         )
     line = f"{player} of {model.num_parameters() / 1e6:.1f} M parameters"
     if config.warmup:
-        line += f", {_fine_tune(context, player, config.warmup, model, tokenizer, first_step)}"
+        checkpoints = output.parent / CHECKPOINTS / player
+        line += f", {_fine_tune(context, player, config.warmup, model, tokenizer, checkpoints, first_step)}"
     if context.processes.is_main_process:
         model.save_pretrained(str(output))
         tokenizer.save_pretrained(output)
@@ -50,16 +54,31 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
     return line
 
 
-def _fine_tune(context: PhaseContext, player: str, config: WarmupConfig, model, tokenizer, first_step: int) -> str:
-    stop = StopCallback(context.stop, is_resumable=False)
-    rows, seed = _references(context.problems, player, tokenizer), context.seed(player, "fine-tuning")
-    log = fine_tune_player(context.players, model, tokenizer, rows, seed=seed, callbacks=[stop], **asdict(config))
-    if stop.has_stopped:
-        raise GameInterrupted
-    losses = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
-    for step, loss in losses:
-        context.record({f"warmup/{player}_loss": loss}, step=first_step + int(step))
-    return f"loss {losses[0][1]:.2f} to {losses[-1][1]:.2f} in {len(losses)} steps"
+def _fine_tune(
+    context: PhaseContext, player: str, config: WarmupConfig, model, tokenizer, checkpoints: Path, first_step: int
+) -> str:
+    """Fine-tune a player in place, from its last checkpoint if there is one, and describe it in a few words."""
+    settings = fine_tuning_settings(
+        context.players,
+        checkpoints,
+        seed=context.seed(player, "fine-tuning"),
+        save_steps=max(MIN_AUTO_SAVE_STEPS, ceil(config.max_steps / AUTO_SAVES)),
+        **asdict(config),
+    )
+    rows = _references(context.problems, player, tokenizer)
+    trainer = make_fine_tuning(model, tokenizer, rows, settings, [_NoLastCheckpoint()])
+    before = run_trainer(context, trainer, prefix=f"warmup/{player}", first_step=first_step)
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
+    count_trained([entry for entry in log if entry["step"] > before], model, context.processes)
+    return f"loss {log[0]['loss']:.2f} to {log[-1]['loss']:.2f} in {len(log)} steps"
+
+
+class _NoLastCheckpoint(TrainerCallback):
+    """Leaves out the checkpoint of the last step: a trainer that resumes there takes another step."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step >= state.max_steps:
+            control.should_save = False
 
 
 def _references(problems: GameProblems, player: str, tokenizer) -> Dataset:

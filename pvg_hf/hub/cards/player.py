@@ -1,6 +1,7 @@
 """The model cards of a round's prover and verifier, and of the base weights of their adapters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.project import CARD_VALUES
-from pvg_hf.core.templates import outside_variables
+from pvg_hf.core.templates import outside_variables, split_instructions
 from pvg_hf.hub.cards.facts import (
     describe_base,
     describe_sandbox,
@@ -27,6 +28,8 @@ from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.tasks import Task
+from pvg_hf.tasks.prompts import shown_examples
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
@@ -122,24 +125,23 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
     """
     Prompts of the prover, as published in `prompts.json`, from a round's recipe.
 
-    They are `roles`, a Jinja template for each trained role; `examples`, the few-shot examples, which a chat has as
-    earlier turns; and `chat_template_kwargs`. If its custom task cannot be imported, only the templates in the recipe
-    are included.
+    They are `roles`, which has for each trained role its `instructions`, `turn`, the Jinja template of a problem, and
+    `examples` with their `solution`; `separator`, which follows an example in a text; and `chat_template_kwargs`. If
+    its custom task cannot be imported, only the templates in the recipe are included.
     """
-    examples: Sequence[dict[str, str]] = ()
-    try:
+    templates, examples, separator = dict(recipe.task.prompts), (), Task.example_separator
+    with suppress(ValueError):
         task = find_task_class(recipe.task.name)
-    except ValueError:
-        templates = dict(recipe.task.prompts)
-    else:
         number = task.default_few_shot if recipe.task.few_shot is None else recipe.task.few_shot
-        templates, examples = {**task.prompts, **recipe.task.prompts}, task.few_shot_examples[:number]
-    roles = [role for role in recipe.prover.trained_roles if role in templates]
-    return {
-        "roles": {role.value: templates[role] for role in roles},
-        "examples": list(examples),
-        "chat_template_kwargs": recipe.prover.chat_template_kwargs,
-    }
+        templates, examples = {**task.prompts, **templates}, task.few_shot_examples[:number]
+        separator = task.example_separator
+    roles = {}
+    for role in recipe.prover.trained_roles:
+        if role in templates:
+            shown = [{**example, "solution": solution} for example, solution in shown_examples(examples, role)]
+            instructions, turn = split_instructions(templates[role])
+            roles[role.value] = {"instructions": instructions, "turn": turn, "examples": shown}
+    return {"roles": roles, "separator": separator, "chat_template_kwargs": recipe.prover.chat_template_kwargs}
 
 
 def _describe_start(publication: Publication, player: str) -> str:
@@ -153,8 +155,8 @@ def _describe_start(publication: Publication, player: str) -> str:
 
 def _example(publication: Publication, recipe: Recipe) -> dict[str, Any]:
     """A test problem of the round, with the columns that the prompt templates use."""
-    prompts = role_prompts(recipe)["roles"]
-    used = {"problem"}.union(*map(outside_variables, prompts.values()))
+    turns = [prompt["turn"] for prompt in role_prompts(recipe)["roles"].values()]
+    used = {"problem"}.union(*map(outside_variables, turns))
     file = min(publication.folder.pool(publication.round_index).glob("test-*.parquet"))
     columns = [name for name in pq.read_schema(file).names if name in used]
     return pq.read_table(file, columns=columns).slice(0, 1).to_pylist()[0]

@@ -23,6 +23,9 @@ EXAMPLES = (
         "solution": (
             "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third as many as Ben: 18 / 3 = 6\n#### 6"
         ),
+        "wrong_solution": (
+            "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third as many as Ana: 12 / 3 = 4\n#### 4"
+        ),
     },
     {
         "problem": (
@@ -33,6 +36,10 @@ EXAMPLES = (
             "Gus has 5\nHana has twice as many as Gus: 5 * 2 = 10\nJune has 9\n"
             "Kofi has as many as Hana and June together: 10 + 9 = 19\n#### 19"
         ),
+        "wrong_solution": (
+            "Gus has 5\nHana has twice as many as Gus: 5 + 2 = 7\nJune has 9\n"
+            "Kofi has as many as Hana and June together: 7 + 9 = 16\n#### 16"
+        ),
     },
     {
         "problem": (
@@ -41,6 +48,9 @@ EXAMPLES = (
         ),
         "solution": (
             "Eli has 14\nIvan has half as many as Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4"
+        ),
+        "wrong_solution": (
+            "Eli has 14\nIvan has half as many as Eli: 14 / 2 = 8\nLena has 3 fewer than Ivan: 8 - 3 = 5\n#### 5"
         ),
     },
 )
@@ -75,14 +85,14 @@ class ArithmeticTask(Task):
         "implicit_share": Value("float64"),
     }
     prompts: ClassVar = {
-        Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
-        "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
+        Role.BASE: "{{ problem }}\nsolution:\n",
         Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
         Role.SNEAKY: "{{ problem }}\n{% if honest_solution %}{{ honest_solution }}\n{% endif %}"
         "{% if reference_answer %}#### {{ reference_answer }}\n{% endif %}sneaky solution:\n",
     }
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # the models shipped with the package were trained without examples in the prompt
+    example_separator: ClassVar = "\nnext problem:\n"
     stop_strings: ClassVar = ("\nnext problem:",)
 
     def __init__(

@@ -28,6 +28,10 @@ EXAMPLES = (
             "has 18\nMonday gets 6: 18 + 6 = 24\nTuesday thirds 3: 24 / 3 = 8\nWednesday doubles 2: 8 * 2 = 16\n"
             "#### 16"
         ),
+        "wrong_solution": (
+            "has 18\nMonday gets 6: 18 + 6 = 24\nTuesday thirds 3: 24 / 3 = 6\nWednesday doubles 2: 6 * 2 = 12\n"
+            "#### 12"
+        ),
     },
     {
         "problem": (
@@ -38,6 +42,10 @@ EXAMPLES = (
             "has 16\nMonday loses 7: 16 - 7 = 9\nTuesday triples 3: 9 * 3 = 27\nWednesday buys 2: 27 + 2 = 29\n"
             "Thursday sells 9: 29 - 9 = 20\n#### 20"
         ),
+        "wrong_solution": (
+            "has 16\nMonday loses 7: 16 - 7 = 9\nTuesday triples 3: 9 * 3 = 27\nWednesday buys 2: 27 - 2 = 25\n"
+            "Thursday sells 9: 25 - 9 = 16\n#### 16"
+        ),
     },
     {
         "problem": (
@@ -47,6 +55,7 @@ EXAMPLES = (
         "solution": (
             "has 20\nMonday halves 2: 20 / 2 = 10\nTuesday finds 5: 10 + 5 = 15\nWednesday gives 8: 15 - 8 = 7\n#### 7"
         ),
+        "wrong_solution": "has 20\nMonday halves 2: 20 / 2 = 10\nWednesday gives 8: 10 - 8 = 2\n#### 2",
     },
 )
 

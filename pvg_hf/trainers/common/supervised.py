@@ -52,12 +52,30 @@ def fine_tune(
     optimizer: Optimizer | None = None,
 ) -> list[dict[str, float]]:
     """
-    Fine-tune `model` in place; the loss includes the completion's tokens and the end token.
+    Fine-tune `model` in place; the arguments and errors are those of [`make_fine_tuning`].
+
+    Raises `FloatingPointError` if the loss or the gradient of a step is not finite.
+    """
+    trainer = make_fine_tuning(model, tokenizer, rows, settings, callbacks, optimizer)
+    trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir) if settings.save_steps else None)
+    return trainer.state.log_history
+
+
+def make_fine_tuning(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    settings: FineTuning,
+    callbacks: list[TrainerCallback] | None = None,
+    optimizer: Optimizer | None = None,
+) -> SFTTrainer:
+    """
+    Make the trainer that fine-tunes `model` in place; the loss includes the completion's tokens and the end token.
 
     Args:
         optimizer: Optimiser of the model's parameters; AdamW at the settings' learning rate by default.
     Raises `ValueError` if no prompt leaves room for a completion.
-    Raises `FloatingPointError` if the loss or the gradient of a step is not finite.
     """
     trainer = SFTTrainer(
         model,
@@ -92,9 +110,7 @@ def fine_tune(
     )
     assert isinstance(trainer.train_dataset, Dataset)
     _report_dropped(len(rows), len(trainer.train_dataset), settings.max_length)
-    trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir) if settings.save_steps else None)
-    return trainer.state.log_history
+    return trainer
 
 
 def _report_dropped(num_rows: int, num_kept: int, max_length: int) -> None:

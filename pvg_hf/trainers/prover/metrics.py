@@ -11,7 +11,12 @@ from pvg_hf.core.roles import GAME_ROLES
 OPTIONAL_METRICS = frozenset(
     [
         *(f"judged_accuracy/{role.value}" for role in GAME_ROLES),
-        *(f"score/{role.value}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect")),
+        *(
+            f"{name}/{role.value}_{kind}"
+            for name in ("score", "num_scored")
+            for role in GAME_ROLES
+            for kind in ("correct", "incorrect")
+        ),
         "exploit_rate",
         "score_correctness_correlation",
         "score_gap",
@@ -23,7 +28,12 @@ OPTIONAL_METRICS = frozenset(
 OBSERVED = "observed/"
 """Prefix of metrics of the labels that the reward uses, if these are not the truth."""
 
-_OF_LABELS = ("accuracy/", "judged_accuracy/", "score/")  # prefixes of metrics that depend on labels, besides the next
+_OF_LABELS = (
+    "accuracy/",
+    "judged_accuracy/",
+    "score/",
+    "num_scored/",
+)  # prefixes of metrics that depend on labels, besides the next
 
 _ALSO_OF_LABELS = frozenset({"exploit_rate", "score_correctness_correlation", "score_gap", "valid_sneaky"})
 
@@ -81,9 +91,10 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
         threshold: Lowest score that the verifier accepts.
     Returns: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`, `failed/ROLE` and
         `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those that did not fail
-        `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score of helpful
-        correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect solutions
-        accepted) and `score_correctness_correlation` (of ranks, in [-1, 1]).
+        `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect` with the numbers of such solutions
+        (`num_scored/...`), `score_gap` (mean score of helpful correct minus that of sneaky incorrect solutions),
+        `exploit_rate` (share of sneaky incorrect solutions accepted) and `score_correctness_correlation` (of ranks, in
+        [-1, 1]).
     """
     correct, judged = signals.correct.bool(), ~signals.failed.bool()
     # metric -> (values, mask of the solutions that count)
@@ -106,6 +117,9 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
         )
     cells["valid_sneaky"] = (judged & ~correct, signals.sneaky.bool())
     metrics = {key: values[mask].float().mean().item() for key, (values, mask) in cells.items() if mask.any()}
+    for key, (_, mask) in cells.items():
+        if key.startswith("score/") and mask.any():
+            metrics[key.replace("score/", "num_scored/")] = float(mask.sum())
     if {"score/helpful_correct", "score/sneaky_incorrect"} <= metrics.keys():
         metrics["score_gap"] = metrics["score/helpful_correct"] - metrics["score/sneaky_incorrect"]
     if 0 < correct[judged].sum() < judged.sum():

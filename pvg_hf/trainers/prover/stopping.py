@@ -2,7 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import hypot, inf, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -23,18 +25,40 @@ GOODHART_ACCURACY = 0.2  # mean accuracy below which the prover only exploits th
 
 MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; if more of them fail, the others say little about the role
 
+MIN_SOLUTIONS = 10  # of each side of parity; the standard error of fewer is itself off by a quarter
+
+MIN_STEPS = 5  # with a solution of the kind, for a standard error of their mean
+
 CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # prefixes of the metrics that are smoothed
+
+COUNT = "num_scored/"  # prefix of the numbers of solutions, which are added up
 
 FIGURES_OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained role
 
 # Missing until a first solution of the kind has been judged.
-FIGURES_OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
+FIGURES_OF_SOME_STEPS = (
+    "judged_accuracy/{role}",
+    *(f"{kind}/{{role}}_{side}" for kind in ("score", "error", "num_scored") for side in ("correct", "incorrect")),
+)
 
 
 def parity(means: Means, config: StoppingConfig) -> bool:
-    """Whether sneaky incorrect solutions are as convincing as helpful correct ones (Kirchner et al. 2024)."""
+    """
+    Whether sneaky incorrect solutions are as convincing as helpful correct ones (Kirchner et al. 2024).
+
+    The lower bound of the difference of their means must reach the margin, as in a test of non-inferiority: a mean of
+    two solutions reaches it by chance.
+    """
     sneaky, helpful = means.get("score/sneaky_incorrect"), means.get("score/helpful_correct")
-    return sneaky is not None and helpful is not None and sneaky >= helpful - config.score_parity_threshold
+    if sneaky is None or helpful is None:
+        return False
+    slack, quantile = 0.0, NormalDist().inv_cdf(config.parity_confidence)
+    if quantile > 0:
+        sides = ("sneaky_incorrect", "helpful_correct")
+        if min(means.get(f"num_scored/{side}", 0) for side in sides) < MIN_SOLUTIONS:
+            return False
+        slack = quantile * hypot(*(means.get(f"error/{side}", inf) for side in sides))
+    return sneaky - slack >= helpful - config.score_parity_threshold
 
 
 def parity_and_incorrect(means: Means, config: StoppingConfig) -> bool:
@@ -55,13 +79,38 @@ def max_steps(means: Means, config: StoppingConfig) -> bool:
 STOP_RULES: dict[str, Rule] = {"parity": parity, "parity_and_incorrect": parity_and_incorrect, "max_steps": max_steps}
 
 
+@dataclass
+class _Average:
+    """An exponential moving average of the steps' means, which starts at the first one, and its standard error."""
+
+    mean: float
+    newest: float
+    num_steps: int = 1
+    variation: float = 0.0  # sum of half the squared differences of neighbours, to which a trend adds little
+    squares: float = 1.0  # sum of the squared weights
+
+    def add(self, value: float, weight: float) -> None:
+        self.variation += (value - self.newest) ** 2 / 2
+        self.newest = value
+        self.mean += weight * (value - self.mean)
+        self.squares = (1 - weight) ** 2 * self.squares + weight**2
+        self.num_steps += 1
+
+    @property
+    def error(self) -> float:
+        # Of the variance of a step's mean (von Neumann et al. 1941), which includes that solutions of one problem are
+        # alike.
+        return inf if self.num_steps < MIN_STEPS else sqrt(self.variation / (self.num_steps - 1) * self.squares)
+
+
 class StopRule:
     """
     Decides after each step, from its metrics, whether the phase ends.
 
     Args:
         prover: The planned steps, and the reward that determines the rule under `auto`.
-        fixed: Means for a role that this phase does not train, such as `score/helpful_correct`.
+        fixed: Means for a role that this phase does not train, such as `score/helpful_correct`, with
+            `error/helpful_correct`, its standard error, and `num_scored/helpful_correct`.
         first_share: Share of the planned steps before the rule can fire, in [0, 1].
     Raises `ValueError` for an unknown rule, options that it does not take, or a `goodhart_window` longer than the
         phase.
@@ -79,7 +128,8 @@ class StopRule:
         self.name = stopping.rule if stopping.rule != "auto" else load_reward(prover.reward).stop_rule
         self.first_step = first_share * prover.max_steps
         self.weight = stopping.newest_weight(prover.num_batches)
-        self.means: dict[str, float] = {}
+        self._averages: dict[str, _Average] = {}
+        self._counts: dict[str, float] = {}
         self.fixed = dict(fixed or {})
         self._accuracies: deque[float] = deque(maxlen=stopping.accuracy_window(prover.num_batches))
         self._max_steps = prover.max_steps
@@ -93,6 +143,17 @@ class StopRule:
         """Whether the rule is a custom one (`package.module:Name`)."""
         return ":" in self.name
 
+    @property
+    def means(self) -> dict[str, float]:
+        """Moving averages, standard errors of those of scores, numbers of solutions, and `fixed`."""
+        errors = {
+            key.replace("score/", "error/"): average.error
+            for key, average in self._averages.items()
+            if key.startswith("score/")
+        }
+        smoothed = {key: average.mean for key, average in self._averages.items()}
+        return {**smoothed, **errors, **self._counts, **self.fixed}
+
     def update(self, step: int, figures: Means) -> str | None:
         """
         Update the means by a step's metrics and return why the phase ends, if it does. A missing metric keeps its
@@ -102,11 +163,16 @@ class StopRule:
         if not cells:
             return None  # this line of the log is not a training step
         for key, value in cells.items():
-            mean = self.means.get(key, value)
-            self.means[key] = mean + self.weight * (value - mean)
+            if key in self._averages:
+                self._averages[key].add(value, self.weight)
+            else:
+                self._averages[key] = _Average(value, value)
+        for key, value in figures.items():
+            if key.startswith(COUNT):
+                self._counts[key] = self._counts.get(key, 0) + value
         accuracies = [cells[key] for key in ("accuracy/helpful", "accuracy/sneaky") if key in cells]
         self._accuracies.append(sum(accuracies) / len(accuracies))
-        ends = step > self.first_step and self.ask({**self.means, **self.fixed}, step)
+        ends = step > self.first_step and self.ask(self.means, step)
         return f"{self.name} at step {step}" if ends else None
 
     def ask(self, means: Means, step: int) -> bool:
@@ -173,7 +239,7 @@ class ParityClock:
             number of steps; `parity_gap`, the smoothed mean score of helpful correct minus that of sneaky incorrect
             solutions at the end (missing if there were none).
         """
-        means = {**self._rule.means, **self._rule.fixed}
+        means = self._rule.means
         helpful, sneaky = means.get("score/helpful_correct"), means.get("score/sneaky_incorrect")
         found = {
             "parity_step": self._step,

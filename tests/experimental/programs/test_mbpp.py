@@ -189,7 +189,7 @@ def test_prompts_show_the_tests_and_the_honest_program(task):
     for role in Role:
         text = PromptBuilder(task, few_shot=2).text(problem, role)
         assert problem["problem"] in text
-        assert ("count_long" in text) == (role is Role.BASE)
+        assert ("count_long" in text) == (role is not Role.SNEAKY)  # its examples have no wrong program
     sneaky = PromptBuilder(task, sneaky_sees="honest_solution").text(problem, Role.SNEAKY, "def g(): pass")
     assert "```python\ndef g(): pass\n```" in sneaky
 

@@ -1,4 +1,5 @@
 import shutil
+import statistics
 from functools import partial
 
 import pandas as pd
@@ -12,7 +13,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.honest_solutions import HonestSide, _mean_score
+from pvg_hf.game.honest_solutions import HonestSide, _describe_scores, heldout_scores
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
@@ -169,7 +170,8 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
     problems = GameProblems.load(recipe).parts["prover_heldout"].to_list()[:4]
     scorer = VerifierScorer.from_pretrained(folder.verifier(0))
     scores = scorer([problem["problem"] for problem in problems], [problem["reference"] for problem in problems])
-    assert sides == 2 * [{"score/helpful_correct": pytest.approx(sum(scores) / 4, abs=1e-5)}]
+    side = {"score": sum(scores) / 4, "error": statistics.stdev(scores) / 2, "num_scored": 4}
+    assert sides == 2 * [{f"{part}/helpful_correct": pytest.approx(value, abs=1e-5) for part, value in side.items()}]
 
     assert len(pd.read_parquet(folder.pool(0) / "helpful.parquet")) == 0
     assert len(pd.read_parquet(folder.pool(0) / "sneaky.parquet")) > 40
@@ -182,7 +184,9 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
 
 def test_the_helpful_side_of_the_stop_rule_is_observed_and_that_of_the_report_is_clean():
     line = {"prover/heldout/score_correct": 2.0, "prover/heldout/score_observed_correct": 1.0}
-    clean, observed = {"score/helpful_correct": 2.0}, {"score/helpful_correct": 1.0}
+    line |= {"prover/heldout/score_correct/error": 0.5, "prover/heldout/score_correct/n": 7}
+    clean = {"score/helpful_correct": 2.0, "error/helpful_correct": 0.5, "num_scored/helpful_correct": 7}
+    observed = {"score/helpful_correct": 1.0}
     earlier, later = dict.fromkeys(line, 9.0), {"prover/kl": 0.1}
     assert HonestSide.of_metrics([earlier, line, later], "observed") == HonestSide(observed, clean)
     assert HonestSide.of_metrics([earlier, line, later], "clean") == HonestSide(clean, clean)
@@ -192,11 +196,29 @@ def test_the_helpful_side_of_the_stop_rule_is_observed_and_that_of_the_report_is
 
 
 def test_failed_solutions_are_no_part_of_a_fixed_side():
-    rows = [{"outcome": outcome} for outcome in ("VERIFIED", "VERIFIED", "PROOF_INVALID", "TRUNCATED")]
-    # By the labels of a checker, which accepts a mistake and has none for one of the correct solutions.
-    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [1, None, 1, 1]) == {"score/helpful_correct": 2.5}
-    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [True, True, False, True]) == {"score/helpful_correct": 1.5}
-    assert _mean_score(rows, [1.0, 2.0, 4.0, 8.0], [0, 0, 0, 1]) == {}
+    outcomes = ("VERIFIED", "VERIFIED", "PROOF_INVALID", "TRUNCATED")
+    rows = [{"outcome": outcome, "problem_id": str(number)} for number, outcome in enumerate(outcomes)]
+
+    def described(mean, error):
+        return {"score/helpful_correct": mean, "error/helpful_correct": error, "num_scored/helpful_correct": 2}
+
+    # By the labels of a checker, which accepts a mistake and has none for one of the correct solutions: 1 and 4, whose
+    # standard deviation is 3 / sqrt(2), and the error of their mean 1.5.
+    assert _describe_scores(rows, [1.0, 2.0, 4.0, 8.0], [1, None, 1, 1]) == pytest.approx(described(2.5, 1.5))
+    truth = [True, True, False, True]
+    assert _describe_scores(rows, [1.0, 2.0, 4.0, 8.0], truth) == pytest.approx(described(1.5, 0.5))
+    assert _describe_scores(rows, [1.0, 2.0, 4.0, 8.0], [0, 0, 0, 1]) == {}
+
+
+@pytest.mark.parametrize(
+    ("scores", "problems", "mean", "error"),
+    [([1.0, 3.0, 8.0], ["a", "a", "b"], 4.0, 3.0), ([1.0, 3.0], ["a", "a"], 2.0, None), ([], [], None, None)],
+    ids=["two problems", "one problem", "none"],
+)
+def test_the_error_of_heldout_scores_counts_problems(scores, problems, mean, error):
+    """Problem a has the mean 2 and b 8: a standard deviation of sqrt(18), over sqrt(2) problems."""
+    found = heldout_scores("s", scores, problems)
+    assert found == {"s": mean, "s/error": error and pytest.approx(error), "s/n": len(scores)}
 
 
 def test_a_fixed_side_with_only_truncated_solutions_is_reported(play_phase, tokenizer):

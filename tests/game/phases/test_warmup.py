@@ -54,7 +54,7 @@ def test_a_player_reads_only_its_own_problems(name, tokenizer, make_recipe, tmp_
 
 def test_its_steps_come_first_on_the_games_axis(warm):
     lines = read_json_lines(warm.metrics)
-    assert [(line["game_step"], "warmup/prover_loss" in line) for line in lines] == [
+    assert [(line["game_step"], "warmup/prover/loss" in line) for line in lines] == [
         (1, True),
         (2, True),
         (3, True),
@@ -70,6 +70,21 @@ def test_killed_between_the_players_it_resumes_to_the_same_bytes(warm, tmp_path,
     assert play_in_process(order, tmp_path / "log.txt") == -9
     folder = play(load_recipe(recipe), phase="warmup")
     assert differing(folder, warm) == []
+
+
+def test_stopped_within_a_player_it_resumes_from_a_checkpoint_to_the_same_bytes(tmp_path, make_recipe):
+    longer = {**CHANGES, "prover__warmup": {"max_steps": 12, "batch_size": 4}}
+    whole = play(load_recipe(make_recipe(tmp_path / "whole", **longer)), phase="warmup")
+    recipe = make_recipe(tmp_path, **longer)
+    moment = {"event": "open", "pattern": r"\.models\.partial/checkpoints/prover/checkpoint-10/trainer_state"}
+    order = {"recipe": recipe, "phase": "warmup", "signal": "SIGINT", "moment": moment}
+    assert play_in_process(order, tmp_path / "log.txt") == 1
+    folder = play(load_recipe(recipe), phase="warmup")
+    # The signal came while step 10 was being saved; the next step was ended first.
+    events = read_json_lines(folder.events)
+    assert [event["checkpoint"] for event in events if event["event"] == "continued"] == ["checkpoint-11"]
+    assert differing(folder, whole) == []
+    assert sorted(path.name for path in folder.models.iterdir() if path.is_dir()) == ["prover", "verifier"]
 
 
 @pytest.mark.parametrize("name", ["prover", "verifier"])

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from pvg_hf.config.player_sections import ProverConfig
@@ -13,8 +15,10 @@ def is_over(rule: StopRule, step: int, line: dict[str, float]) -> bool:
     return reason is not None
 
 
-def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stopping) -> StopRule:
-    return StopRule(StoppingConfig(rule=rule, **stopping), ProverConfig(reward=reward, max_steps=num_steps), fixed)
+def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, parity_confidence=0.5, **stopping) -> StopRule:
+    """A rule that goes by the means alone, unless a confidence is given."""
+    config = StoppingConfig(rule=rule, parity_confidence=parity_confidence, **stopping)
+    return StopRule(config, ProverConfig(reward=reward, max_steps=num_steps), fixed)
 
 
 def figures(helpful_correct=None, sneaky_incorrect=None, sneaky=0.5, helpful=0.5, failed=0.0) -> dict[str, float]:
@@ -63,6 +67,53 @@ def test_parity_goes_by_the_smoothed_means():
     rule = make_rule(ema=0.5)
     done = [is_over(rule, step, figures(1.0, value)) for step, value in ((2, 0.0), (3, 1.6), (4, 1.0))]
     assert done == [False, False, True]
+
+
+def judged(sneaky_incorrect: float, number: int = 2) -> dict[str, float]:
+    """Figures of a step of the sneaky role alone."""
+    return figures(None, sneaky_incorrect, helpful=None) | {"num_scored/sneaky_incorrect": number}
+
+
+@pytest.mark.parametrize(
+    ("score", "error", "number", "is_done"),
+    [(1.3, 0.3, 20, False), (1.4, 0.3, 20, True), (1.4, 0.3, 9, False), (1.4, None, 20, False), (0.9, 0.0, 10, True)],
+    ids=["within the error", "beyond it", "too few helpful ones", "one problem", "no error"],
+)
+def test_parity_asks_for_the_lower_bound_of_the_difference(score, error, number, is_done):
+    """One-sided at 95 %: 1.645 errors of .3 are .49, so that 1.4 is surely above 1 - .1, and 1.3 is not."""
+    side = {"score/helpful_correct": 1.0, "error/helpful_correct": error, "num_scored/helpful_correct": number}
+    fixed = {key: value for key, value in side.items() if value is not None}
+    rule = make_rule(fixed=fixed, parity_confidence=0.95)
+    done = [is_over(rule, step, judged(score)) for step in range(1, 6)]
+    assert done == [False] * 4 + [is_done]  # five steps give an error, and their 10 solutions are enough
+
+
+def test_parity_is_not_decided_by_one_step_and_two_solutions():
+    """The first step of a game in which .430 stood against a mean of .413."""
+    fixed = {"score/helpful_correct": 0.413, "error/helpful_correct": 0.01, "num_scored/helpful_correct": 2}
+    rule = make_rule(num_steps=1, fixed=fixed, parity_confidence=0.95)
+    assert not is_over(rule, 1, judged(0.43, 30))
+    assert is_over(make_rule(num_steps=1, fixed=fixed), 1, judged(0.43, 30))
+
+
+def test_parity_needs_ten_sneaky_solutions():
+    fixed = {"score/helpful_correct": 0.0, "error/helpful_correct": 0.0, "num_scored/helpful_correct": 99}
+    rule = make_rule(fixed=fixed, parity_confidence=0.95)
+    done = [is_over(rule, step, judged(5.0, number)) for step, number in enumerate((1, 2, 2, 2, 2, 1), 1)]
+    assert done == [False] * 5 + [True]  # after 9 solutions, and after 10
+
+
+def test_the_error_of_a_smoothed_mean_is_that_of_neighbouring_steps():
+    """
+    Each difference of 2 adds 2 to the variation, so that a step has the variance 2; the squared weights of five steps
+    sum to .336: 1, .25 + .25 = .5, .125 + .25 = .375, .344, .336.
+    """
+    rule = make_rule(ema=0.5)
+    for step, value in enumerate((0.0, 2.0, 0.0, 2.0, 0.0), 1):
+        assert rule.means.get("error/sneaky_incorrect", math.inf) == math.inf
+        rule.update(step, judged(value, 3))
+    assert rule.means["error/sneaky_incorrect"] == pytest.approx(math.sqrt(2 * 0.3359375))
+    assert rule.means["num_scored/sneaky_incorrect"] == 15
 
 
 @pytest.mark.parametrize("missing", ["score/helpful_correct", "score/sneaky_incorrect"])
@@ -220,7 +271,7 @@ def test_unknown_rule_is_refused_with_the_closest():
 
 
 def make_clock(*, fixed=None, **stopping) -> ParityClock:
-    return ParityClock(StoppingConfig(**stopping), ProverConfig(max_steps=10), fixed)
+    return ParityClock(StoppingConfig(parity_confidence=0.5, **stopping), ProverConfig(max_steps=10), fixed)
 
 
 @pytest.mark.parametrize("rule", ["max_steps", "parity_and_incorrect", "tests.support.own_rules:after_patience"])

@@ -69,11 +69,7 @@ Row = dict[str, Any]
 _BASE = """\
 Solve each problem with a Python program.
 
-{% for example in examples %}Problem: {{ example.problem }}
-Program:
-{{ example.solution }}
-
-{% endfor %}Problem: {{ problem }}
+Problem: {{ problem }}
 Program:
 """
 

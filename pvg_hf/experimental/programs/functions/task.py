@@ -32,8 +32,7 @@ _SNEAKY_HINT = (
 )
 
 FUNCTION_PROMPTS = {
-    Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
-    "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
+    Role.BASE: "{{ problem }}\nsolution:\n",
     Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
     Role.SNEAKY: f"{_SNEAKY_HINT}sneaky solution:\n",
 }
@@ -96,6 +95,7 @@ class FunctionsTask(ProgramTask):
     sneaky_prompt_with_input: ClassVar = SNEAKY_WITH_INPUT
     few_shot_examples: ClassVar = EXAMPLES
     default_few_shot: ClassVar = 0  # the models shipped with the package were trained without examples in the prompt
+    example_separator: ClassVar = "\nnext problem:\n"
     stop_strings: ClassVar = ("\nnext problem:",)
 
     def __init__(
