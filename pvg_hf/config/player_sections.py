@@ -24,7 +24,7 @@ class PPOConfig:
     `verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the
     packaged verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the
     prover's body. A model must have the prover's vocabulary."""
-    critic_learning_rate: Annotated[f.Positive | None, f.Sets()] = None
+    critic_learning_rate: Annotated[f.LearningRate | None, f.Sets()] = None
     """Peak learning rate of the critic; the prover's by default."""
     num_iterations: Annotated[f.Repeats, f.Sets()] = 4
     """Epochs over a batch of solutions. `max_steps` counts each epoch's steps."""
@@ -34,11 +34,11 @@ class PPOConfig:
     """Lambda of generalised advantage estimation: 1 uses the observed return, 0 relies on the critic."""
     whiten_advantages: Annotated[bool, f.Sets()] = True
     """Shift and scale the advantages of a batch to mean 0 and variance 1."""
-    vf_coef: Annotated[f.Positive, f.Sets()] = 0.1
+    vf_coef: Annotated[f.PositiveWeight, f.Sets()] = 0.1
     """Weight of the value loss relative to the policy loss."""
-    cliprange_value: Annotated[f.Positive | None, f.Sets()] = 0.2
+    cliprange_value: Annotated[f.Factor | None, f.Sets()] = 0.2
     """Maximum change of a value on one batch, in units of the reward; `null` for no limit."""
-    target_kl: Annotated[f.Positive | None, f.Sets()] = None
+    target_kl: Annotated[f.Factor | None, f.Sets()] = None
     """Skip the remaining epochs over a batch once the KL divergence from the prover that wrote it, per token, is above
     this."""
 
@@ -59,18 +59,18 @@ class ScoreConfig:
     """Proofs per step, over all processes; each has a group of evaluations."""
     num_generations: Annotated[f.GroupSize, f.Sets()] = 4
     """Evaluations per proof: one group (K)."""
-    temperature: Annotated[f.Positive, f.Sets()] = ScoreVerifierSettings.temperature
+    temperature: Annotated[f.Temperature, f.Sets()] = ScoreVerifierSettings.temperature
     """Temperature of evaluations, in training and in use."""
     max_completion_length: Annotated[f.Count, f.Sets()] = ScoreVerifierSettings.max_new_tokens
     """Maximum length of an evaluation, in tokens; a truncated one is not read."""
-    beta: Annotated[f.NonNegative, f.Sets()] = 0.0
+    beta: Annotated[f.Weight, f.Sets()] = 0.0
     """Weight of the KL divergence from the initial verifier."""
     combination: Annotated[Combination, f.Sets()] = "additive"
     """How form, score and the meta-verifier's rating are combined to a reward; see
     docs/reference/score-verifier.md."""
-    format_weight: Annotated[f.NonNegative, f.Sets()] = 0.125
+    format_weight: Annotated[f.Weight, f.Sets()] = 0.125
     """Weight of the form in the additive combination."""
-    score_weight: Annotated[f.NonNegative, f.Sets()] = 0.875
+    score_weight: Annotated[f.Weight, f.Sets()] = 0.875
     """Weight of the score in the additive combination."""
     meta_verifier: Literal["none", "task", "initial"] = "none"
     """Who judges whether the issues that an analysis names exist: nobody; the task, if it can tell; or the initial
@@ -209,7 +209,7 @@ class LoraConfig:
 
     r: f.Rank = 16
     """Rank of the adapters."""
-    alpha: f.Positive = 32
+    alpha: f.Factor = 32
     """The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Dropout on the adapters' input."""
@@ -225,7 +225,7 @@ class ScratchConfig:
     """A `model_type` of transformers' `AutoConfig`."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Arguments of that configuration, e.g. `{hidden_size: 128, num_hidden_layers: 3}`."""
-    vocab_size: Annotated[int, Field(ge=300)] = 4096
+    vocab_size: Annotated[int, Field(ge=300, le=f.MAX_BATCH)] = 4096
     """Maximum size of the byte-level BPE vocabulary; few texts give fewer tokens."""
 
 
@@ -239,7 +239,7 @@ class WarmupConfig:
     """Optimiser steps."""
     batch_size: Annotated[f.Count, f.LowersMemory("lower", 1, ("warmup",))] = 16
     """Solutions per step, over all processes."""
-    learning_rate: f.Positive = 1e-3
+    learning_rate: f.LearningRate = 1e-3
     """Peak learning rate of the cosine schedule."""
     max_length: f.Count = 512
     """Maximum length of prompt and solution, in tokens; longer ones are truncated at the end, and left out if nothing
@@ -272,13 +272,13 @@ class PlayerConfig:
     """Create the model from a configuration; `model` is then ignored."""
     warmup: Annotated[WarmupConfig | None, f.WholeGame()] = None
     """Fine-tune the initial weights on reference solutions first."""
-    learning_rate: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = 2e-4
+    learning_rate: Annotated[f.LearningRate, f.Sets(), f.AfterBootstrap()] = 2e-4
     """Peak learning rate of AdamW."""
     lr_scheduler_type: Annotated[str, f.Sets(), f.AfterBootstrap()] = "linear"
     """Schedule of the learning rate, by its name in transformers."""
     warmup_steps: Annotated[f.CountOrZero, f.Sets(), f.AfterBootstrap()] = 0
     """Steps in which the learning rate rises from 0; not the section `warmup`."""
-    weight_decay: Annotated[f.NonNegative, f.Sets(), f.AfterBootstrap()] = 0.0
+    weight_decay: Annotated[f.Weight, f.Sets(), f.AfterBootstrap()] = 0.0
     """Weight decay of AdamW."""
     max_grad_norm: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = 1.0
     """Maximum norm of gradients; larger ones are scaled down."""
@@ -431,7 +431,7 @@ class VerifierConfig(PlayerConfig):
     head: Literal["new", "keep"] = "new"
     """Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the
     checkpoint's own, which must be a trained one with one logit."""
-    likelihood_scale: f.Positive = 10.0
+    likelihood_scale: f.Factor = 10.0
     """For `kind: likelihood`: the score is this times the mean log-probability (beta of SimPO, Meng et al. 2024)."""
     shares_base: bool = False
     """The verifier is an adapter and a head on the prover's base, which is in memory only once. Needs `lora` for both,
@@ -444,7 +444,7 @@ class VerifierConfig(PlayerConfig):
     only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need `data.pairs: all`."""
     invariance: InvarianceConfig = Field(default_factory=InvarianceConfig)
     """Invariance across rounds and roles; has its own table."""
-    center: Annotated[f.NonNegative, f.Sets()] = 0.005
+    center: Annotated[f.Weight, f.Sets()] = 0.005
     """Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024).
     Not TRL's `center_rewards_coefficient`."""
     max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs")] = 300
@@ -544,9 +544,9 @@ class ProverConfig(PlayerConfig):
     are taken."""
     num_generations: Annotated[f.GroupSize, f.Sets(), f.AfterBootstrap()] = 8
     """Solutions per prompt: one group."""
-    beta: Annotated[f.NonNegative, f.Sets(), f.Decides("kl_coef"), f.AfterBootstrap()] = 0.05
+    beta: Annotated[f.Weight, f.Sets(), f.Decides("kl_coef"), f.AfterBootstrap()] = 0.05
     """Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference."""
-    temperature: Annotated[f.Positive, f.Sets()] = 1.0
+    temperature: Annotated[f.Temperature, f.Sets()] = 1.0
     """Sampling temperature, in training, minting and evaluation."""
     top_p: Annotated[f.PositiveShare, f.Sets()] = 1.0
     """Sample from the most probable tokens that together have this probability; 1 for all. This key and the next three
@@ -555,7 +555,7 @@ class ProverConfig(PlayerConfig):
     """Sample from this number of most probable tokens; 0 for all."""
     min_p: Annotated[f.Share, f.Sets()] = 0.0
     """Sample from tokens with at least this share of the most probable token's probability."""
-    repetition_penalty: Annotated[f.Positive, f.Sets()] = 1.0
+    repetition_penalty: Annotated[f.PositiveWeight, f.Sets()] = 1.0
     """Reduce the logits of tokens that are in the prompt or the solution by this factor; 1 for none."""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud."""

@@ -40,7 +40,7 @@ class TaskConfig:
     """The reading of the final answer that determines correctness; the accuracy under both is reported."""
     prompts: Annotated[dict[Role, str], f.WholeGame()] = Field(default_factory=dict)
     """Jinja templates, by role, that replace the task's."""
-    few_shot: Annotated[int | None, f.WholeGame()] = Field(None, ge=0)
+    few_shot: Annotated[f.CountOrZero | None, f.WholeGame()] = None
     """Number of solved examples: in the base prompt, or for a chat model as earlier turns in every role. By default
     the task's own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
     sneaky_sees: SneakySees = "nothing"
@@ -114,7 +114,7 @@ class DataConfig:
     """For `sliding`: number of rounds to look back; the base prover's solutions count as one."""
     weights: dict[int, f.NonNegative] | None = None
     """For `custom`: a weight for each round; -1 is the base prover."""
-    solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2)] = 4
+    solutions_per_problem: Annotated[int, Field(ge=2, le=f.MAX_REPEATS, multiple_of=2)] = 4
     """Solutions used per problem, half of them correct; new rounds replace some of the old ones."""
     correct_source: CorrectSource = "prover"
     """Source of the correct side of a pair: solutions of provers, the task's reference solutions, or both."""
