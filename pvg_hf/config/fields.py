@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, reduce
 from inspect import getsource
 from itertools import pairwise
+from operator import or_
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
@@ -107,7 +108,7 @@ def _strict(kind: Any) -> Any:
         return Annotated[(form, Strict(), *metadata)]
     inner = tuple(map(_strict, get_args(form)))
     if get_origin(form) in (Union, UnionType):
-        form = Union[inner]
+        form = reduce(or_, inner)
     elif get_origin(form) in (list, tuple, dict):
         form = get_origin(form)[inner]
     return Annotated[(form, *metadata)] if metadata else form

@@ -430,7 +430,7 @@ class VerifierConfig(PlayerConfig):
     the last round's body and a new head; `warm`, the last round's verifier."""
     head: Literal["new", "keep"] = "new"
     """Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the
-    checkpoint's own, which must be a trained one with one logit."""
+    checkpoint's own, which must be a trained one. Of two logits, the score is the difference."""
     likelihood_scale: f.Factor = 10.0
     """For `kind: likelihood`: the score is this times the mean log-probability (beta of SimPO, Meng et al. 2024)."""
     shares_base: bool = False
