@@ -451,6 +451,12 @@ class VerifierConfig(PlayerConfig):
     """Optimiser steps per round."""
     pairs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size")] = 32
     """Pairs per optimiser step, over all processes."""
+    eval_steps: Annotated[f.Count | None, f.Decides("eval_strategy", "eval_steps", "metric_for_best_model")] = None
+    """Steps between validations on pairs of D_V's held-out part, where a checkpoint is saved; the verifier of the
+    lowest loss is kept, or with a `correction` that of the highest pair accuracy. They see the labels that training
+    sees, not the truth. By default, the last step is kept."""
+    patience: f.Count | None = None
+    """With `eval_steps`: validations in a row without a better verifier that end the training."""
     template: str = "{{ problem }}\n{{ solution }}"
     """Jinja template of the verifier's input; stored with its weights."""
     max_length: Annotated[f.Count, f.Sets(), f.LowersMemory("lower", 5)] = 1024
@@ -464,6 +470,8 @@ class VerifierConfig(PlayerConfig):
     def _check_kind(self) -> "VerifierConfig":
         if self.score is not None and "score" not in self.traits.sections:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
+        if self.patience is not None and self.eval_steps is None:
+            raise ValueError("`patience` counts validations, and there are none without `eval_steps`")
         if self.traits.scores_by_likelihood and self.loss == "cross_entropy":
             raise ValueError(
                 "`loss: cross_entropy` needs scores of both signs, and a likelihood's are below 0; take"
@@ -487,6 +495,11 @@ class VerifierConfig(PlayerConfig):
             return {"pairs_per_step": self.pairs_per_step}
         score = self.score_settings
         return {"score.proofs_per_step": score.proofs_per_step, "score.num_generations": score.num_generations}
+
+    @property
+    def validation_steps(self) -> int | None:
+        """Steps between validations, each with a checkpoint, from which the best is kept; `None` without."""
+        return self.eval_steps if self.traits.learns_from_pairs else self.score_settings.eval_steps
 
     @property
     def traits(self) -> VerifierTraits:

@@ -88,7 +88,7 @@ def test_an_adapter_that_cannot_train_the_head_is_refused():
 
 
 def test_an_adapter_for_another_kind_of_model_is_refused():
-    with pytest.raises(ValueError, match="`task_type=CAUSAL_LM`.*SEQ_CLS"):
+    with pytest.raises(ValueError, match=r"`task_type=CAUSAL_LM`.*SEQ_CLS"):
         add_trained_head(LoraConfig(task_type="CAUSAL_LM"), _llama())
     assert add_trained_head(LoraConfig(task_type="SEQ_CLS"), _llama()).modules_to_save == ["score"]
     add_trained_head(LoraConfig(task_type="CAUSAL_LM"), LlamaForCausalLM(LlamaConfig(**SIZES, **WORDS)))

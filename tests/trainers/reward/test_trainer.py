@@ -7,7 +7,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
-from transformers import AutoTokenizer, LlamaForCausalLM, LlamaForSequenceClassification
+from transformers import AutoTokenizer, EarlyStoppingCallback, LlamaForCausalLM, LlamaForSequenceClassification
 from trl import RewardConfig
 
 from pvg_hf.models.verifier_input import VerifierInput
@@ -128,6 +128,23 @@ def test_training_starts_from_the_difference_of_two_logits(is_folder, tmp_path, 
     trainer.save_model(str(tmp_path / "trained"))
     saved = VerifierScorer.from_pretrained(tmp_path / "trained", device="cpu")
     assert saved.model.config.num_labels == 1
+
+
+def test_arguments_of_transformers_keep_the_best_step(tmp_path, words):
+    trainer = verifier_trainer(
+        tmp_path,
+        text_pairs(8),
+        words,
+        eval_dataset=text_pairs(4),
+        max_steps=6,
+        **{"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2},
+        **{"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False},
+    )
+    trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=3))
+    trainer.train()
+    losses = [line["eval_loss"] for line in trainer.state.log_history if "eval_loss" in line]
+    assert len(losses) == 3
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(min(losses), rel=1e-5)
 
 
 def test_other_logits_are_refused(tmp_path, words):
