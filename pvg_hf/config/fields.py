@@ -94,7 +94,7 @@ def _prepare_fields(cls: type) -> None:
 
 def _strict(kind: Any) -> Any:
     """
-    Return a type that takes no truth value for a number, and nothing else for a truth value, also within others.
+    Return a type that takes no truth value for a number, no number for a truth value and no bytes for text.
 
     pydantic's own strict mode would refuse a mapping for a section.
     """
@@ -104,7 +104,7 @@ def _strict(kind: Any) -> Any:
         form, metadata = kind, []
     if form in (int, float):
         return Annotated[(form, Strict(), *metadata, BeforeValidator(_read_number))]
-    if form is bool:
+    if form in (bool, str):
         return Annotated[(form, Strict(), *metadata)]
     inner = tuple(map(_strict, get_args(form)))
     if get_origin(form) in (Union, UnionType):
@@ -157,6 +157,7 @@ Temperature = Annotated[Positive, _upper_bound(MAX_TEMPERATURE)]
 Weight = Annotated[NonNegative, _upper_bound(MAX_WEIGHT)]
 PositiveWeight = Annotated[Positive, _upper_bound(MAX_WEIGHT)]
 Factor = Annotated[Positive, _upper_bound(MAX_FACTOR)]
+FactorOrZero = Annotated[NonNegative, _upper_bound(MAX_FACTOR)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 

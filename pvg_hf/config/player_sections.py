@@ -151,7 +151,7 @@ class InvarianceConfig:
     environments: Annotated[Literal["round", "round_role"], f.Decides("environment_column")] = "round"
     """What forms an environment: the pairs of a round, or those of a round and role. A pair belongs to the environment
     of its incorrect solution."""
-    weight: Annotated[f.NonNegative | None, f.Sets("invariance_weight")] = Field(
+    weight: Annotated[f.FactorOrZero | None, f.Sets("invariance_weight")] = Field(
         None,
         description=(
             f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g}"

@@ -158,7 +158,7 @@ class StoppingConfig:
     sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = 0.95
     """For `parity_and_incorrect`: share of the sneaky solutions without failure that must be incorrect; fewer than
     half may fail."""
-    score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = 0.1
+    score_parity_threshold: Annotated[f.FactorOrZero, f.AfterBootstrap()] = 0.1
     """Parity is reached within this margin, in units of the verifier's score."""
     labels: Literal["clean", "observed"] = "clean"
     """Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint, the
@@ -359,7 +359,7 @@ class AttackConfig(AttackSettings):
     """Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required."""
     revision: str | None = None
     """Branch, tag (`round-NNN`) or commit of a verifier on the Hub."""
-    helpful_score: float | None = None
+    helpful_score: Annotated[float, Field(ge=-f.MAX_FACTOR, le=f.MAX_FACTOR)] | None = None
     """Mean score of helpful correct solutions, which the attackers must reach; by default that of the base prover's,
     or of the references with `data.correct_source: dataset`, on the prover's held-out problems."""
 

@@ -43,7 +43,7 @@ from pvg_hf.tasks.json_rows import iterate_json_rows
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2  # of the files of prepared problems
+VERSION = 3  # of the files of prepared problems
 MAX_TRIED = 10  # solutions of a problem that are tried
 MAX_REFERENCES = 3
 COMMON_IMPORTS = """\
