@@ -61,8 +61,11 @@ def serve(
         stack.callback(_close, app)  # before what `make` registered ends, so that no request comes after it
         if "SPACE_HOST" in os.environ:  # in a Space, Gradio knows the address within the container only
             url = f"https://{os.environ['SPACE_HOST']}/"
-        if os.environ.get("GRADIO_ROOT_PATH", "").startswith("http"):  # behind a proxy
-            url = os.environ["GRADIO_ROOT_PATH"].rstrip("/") + "/"
+        root = os.environ.get("GRADIO_ROOT_PATH", "").strip("/")  # behind a proxy
+        if root.startswith("http"):
+            url = f"{root}/"
+        elif root:
+            url = f"https://YOUR-PROXY/{root}/ (not {url})"
         print(describe(url), flush=True)
         with suppress(KeyboardInterrupt):
             while True:

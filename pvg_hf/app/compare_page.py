@@ -44,11 +44,15 @@ def show_comparison(run: OpenRun, values: Mapping[str, str]) -> ShownView:
         which: [str(one.round_index) for one in found.evaluated]
         for which, found in (("ours", data), ("theirs", other))
     }
-    chosen = {"ours": str(ours and ours.round_index), "run": name, "theirs": str(theirs and theirs.round_index)}
+    indices = ("" if one is None else str(one.round_index) for one in (ours, theirs))
+    chosen = {"ours": next(indices), "run": name, "theirs": next(indices)}
     form = render("compare_form", runs=list(others), rounds=rounds, chosen=chosen, own=run.name)
     address = f"?{urlencode(chosen)}"
     if ours is None or theirs is None:
-        return ShownView(form, notice("Choose an evaluated round on both sides."), address)
+        lacking = run.name if ours is None else name
+        what = "There is nothing to compare until its first round is evaluated"
+        advice = f"{what}." if ours is None else f"{what}; choose another run."
+        return ShownView(form, notice(f"The run {lacking} has no evaluated round. {advice}"), address)
     if other is data and ours is theirs:
         return ShownView(form, notice("Both sides are the same round. Choose another round, or another run."), address)
     titles = (f"{run.name}, round {ours.round_index}", f"{name}, round {theirs.round_index}")

@@ -7,6 +7,7 @@ import gradio as gr
 from pvg_hf.app.events import FAST
 from pvg_hf.app.render import render
 from pvg_hf.app.runs import OpenRun
+from pvg_hf.config import Recipe
 from pvg_hf.core.stopwatch import describe_shares
 from pvg_hf.report.headline import write_headline, write_tiles
 from pvg_hf.report.page import describe_rewards
@@ -41,11 +42,8 @@ def show_header(run: OpenRun) -> str:
     except (ValueError, OSError):  # the page itself says which file is damaged
         return render("header", name=run.name, facts=[], state="", time="", alerts=None, messages=[], notes=[])
     recipe = data.recipe
-    verifier = f"verifier {recipe.verifier.kind.replace('_', '-')} ({_model(recipe.verifier)})"
-    facts = [f"task {recipe.task.name}", describe_rewards(recipe), count_noun(recipe.num_rounds, "round")]
-    facts += [f"prover {_model(recipe.prover)}", verifier, f"seed {recipe.seed}"]
+    facts = describe_recipe(recipe) + ([data.commit] if data.commit else [])
     facts = [f"recipe {recipe.name}", *facts] if recipe.name != run.name else facts
-    facts += [data.commit] if data.commit else []
     holder = find_holder(run.folder.root)
     state = describe_progress(data) + (f" Process {holder} plays it." if holder else "")
     messages = [f"{name_phase(event['round'], event['phase'])}: {event['message']}" for event in data.alerts]
@@ -59,6 +57,13 @@ def show_header(run: OpenRun) -> str:
         messages=messages,
         notes=run.notes(),
     )
+
+
+def describe_recipe(recipe: Recipe) -> list[str]:
+    """List what a game was played with: task, reward, rounds, models and seed."""
+    verifier = f"verifier {recipe.verifier.kind.replace('_', '-')} ({_model(recipe.verifier)})"
+    facts = [f"task {recipe.task.name}", describe_rewards(recipe), count_noun(recipe.num_rounds, "round")]
+    return [*facts, f"prover {_model(recipe.prover)}", verifier, f"seed {recipe.seed}"]
 
 
 def _model(player) -> str:

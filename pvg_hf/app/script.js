@@ -116,7 +116,7 @@
     for (const box of view.querySelectorAll("table.solutions input")) box.checked = ticked.has(box.value);
     if (!asked.startsWith("form")) {
       for (const field of document.querySelectorAll("#view-form :is(select, input)")) {
-        const standard = field.options && field.options[0].value;
+        const standard = field.options?.[0]?.value; // none in an empty select
         field.value = next.get(field.name) ?? standard ?? "";
       }
     }

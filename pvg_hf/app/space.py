@@ -7,18 +7,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, RepoCard
 
+from pvg_hf.app.header import describe_recipe
 from pvg_hf.app.index import pool_files
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.files import write_json
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DIGESTS, check_file
+from pvg_hf.core.markdown import hub_link
 from pvg_hf.core.shipped import PACKAGE, shipped_folder
 from pvg_hf.game.context import GameCallback, PhaseContext
 from pvg_hf.game.publish import run_on_main_process
-from pvg_hf.hub.layout import RunRepos
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_judgement, published_recipe
 from pvg_hf.hub.locate import find_local_run
 from pvg_hf.hub.pull import published_commit
@@ -35,13 +37,16 @@ _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".mod
 
 APP = "pvg_hf.app"
 
+_SECTION = "<!-- section -->\n"  # separates the parts of the README
+
 
 def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *, app: str = APP) -> Path:
     """
     Write the files of a Space into a folder.
 
-    They are those of `space_app/`, `space.json` with the run and the options, a copy of the package, and the files of
-    a local run that the app reads. A published run is downloaded when the Space starts.
+    They are those of `space_app/`, with what the run is in the README, `space.json` with the run and the options, a
+    copy of the package, and the files of a local run that the app reads. A published run is downloaded when the Space
+    starts.
 
     Args:
         output: An empty or new folder, which is also returned.
@@ -67,7 +72,29 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
     glossary.parent.mkdir(exist_ok=True)
     shutil.copyfile(shipped_folder("glossary") / glossary.name, glossary)
     write_json(output / "space.json", {"app": app, "arguments": [place, *options]})
+    _write_readme(output / "README.md", place, folder, output / place, is_study=app != APP)
     return output
+
+
+def _write_readme(path: Path, place: str, folder: RunFolder | None, copied: Path, *, is_study: bool) -> None:
+    """Complete the README of `space_app/` by the run's name, its recipe, and the repositories of a published run."""
+    card = RepoCard(path.read_text(encoding="utf-8"))
+    published = [] if folder is None else [event["run"] for event in folder.find_events("published")]
+    repos = RunRepos.parse(place) if folder is None else RunRepos.parse(published[-1]) if published else None
+    name, facts = place.rpartition("/")[2], ""
+    if folder is not None:
+        facts = f" Played with {', '.join(describe_recipe(RunFolder(copied).read_recipe()))}."
+    links = ""
+    if repos is not None:
+        models = [repos.repo_id(player) for player in PUBLISHED_PLAYERS]
+        card.data.models, card.data.datasets = models, [repos.solutions]
+        links = f" Published: {', '.join(map(hub_link, models))}, {hub_link(repos.solutions, 'datasets')}."
+    card.data.title = f"{name}: {'a study of its solutions' if is_study else 'a prover-verifier game'}"
+    if not is_study:
+        del card.data.hf_oauth  # nobody logs in
+    begin, of_app, of_study = card.text.split(_SECTION)
+    card.text = f"{begin.rstrip()}\n\nThe run `{name}`.{facts}{links}\n{of_study if is_study else of_app}"
+    path.write_text(str(card), encoding="utf-8")
 
 
 def push_space(
@@ -148,7 +175,10 @@ def _is_ours(path: str) -> bool:
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:
-    """Copy the files that the app reads, without local paths, provers, event logs or a study's answers."""
+    """
+    Copy the files that the app reads, without local paths, provers or a study's answers; of the events, only ends of
+    phases and alerts, except those on publishing.
+    """
     target.mkdir(parents=True, exist_ok=True)
     files = [folder.environment, folder.metrics]
     files += [file.path for file in pool_files(folder)]
@@ -167,7 +197,12 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
             elif path.name == JUDGEMENT:
                 copy.write_bytes(published_judgement(path))
     (target / folder.recipe.name).write_bytes(published_recipe(read_played_recipe(folder)))
-    seal_copy(RunFolder(target))
+    copied = RunFolder(target)
+    events = [*folder.find_events("phase_finished"), *folder.find_events("alert")]
+    for event in sorted(events, key=lambda event: event.get("time", 0.0)):
+        if event.get("kind") != "hub":
+            copied.log_event(**event)
+    seal_copy(copied)
 
 
 class SpaceCallback(GameCallback):

@@ -27,7 +27,7 @@ from pvg_hf.models.adapters import has_tied_adapter
 from pvg_hf.models.from_config import scratch_mistakes
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.quantization import check_quantization
-from pvg_hf.models.score_head import has_other_head, has_trained_head
+from pvg_hf.models.score_head import count_logits, is_sequence_classifier
 from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.vocabulary import describe_lost
@@ -212,23 +212,18 @@ def _check_head(config: VerifierConfig) -> None:
     stored = find_config(resolve_model(config.model, "verifier"), config.revision)
     if stored is None:
         return
-    has_head = config.traits.has_score_head
-    if not has_head and (has_trained_head(stored) or has_other_head(stored)):
+    has_head, is_classifier = config.traits.has_score_head, is_sequence_classifier(stored)
+    if not has_head and is_classifier:
         raise ValueError(
             f"A trained classifier, and a verifier of kind `{config.kind}` is a language model. Name the one that it"
             " was made from, or take `verifier.kind: bradley_terry`."
         )
-    if has_other_head(stored):
-        raise ValueError(
-            f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language"
-            " model that it was made from, or give it a new head"
-            " (`AutoModelForSequenceClassification.from_pretrained(..., num_labels=1,"
-            " ignore_mismatched_sizes=True)`), save that and name its folder."
-        )
+    if is_classifier:
+        count_logits(stored)
     is_kept = has_head and config.head == "keep" and config.init != "head_only" and not config.is_made
-    if is_kept and not has_trained_head(stored):
+    if is_kept and not is_classifier:
         raise ValueError(
-            "`verifier.head` is `keep`, and this is no sequence classifier with one logit (it is"
+            "`verifier.head` is `keep`, and this is no sequence classifier (it is"
             f" `{', '.join(stored.architectures or ['a model'])}`); take `new`, or name a checkpoint with a trained"
             " head."
         )

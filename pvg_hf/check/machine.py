@@ -277,7 +277,7 @@ def _checkpoint_bytes(recipe: Recipe, key: PhaseKey, sizes: dict[str, PlayerSize
     if key.name not in sizes:
         return 0.0
     config = recipe.player(key.name)
-    is_validated = key.name == "verifier" and not recipe.verifier.traits.learns_from_pairs
+    is_validated = key.name == "verifier" and recipe.verifier.validation_steps is not None
     if config.checkpoint_steps is None and not is_validated:
         return 0.0
     return (4 if is_validated else 3) * _NUM_ADAM * _trained_bytes(key.name, sizes)

@@ -31,6 +31,8 @@ from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 _HEADLESS = "and a verifier of kind `likelihood` has no head"
 
+_POOL_NOISE = "`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`"
+
 _OF_PAIRS = ("pairs", "pair_share", "solutions_per_problem")  # keys of `data`
 
 
@@ -74,6 +76,15 @@ class PairPlanning:
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
+        config, noise = recipe.verifier, recipe.noise
+        if config.eval_steps is not None:
+            yield from _check_saves(config, "verifier.eval_steps")
+            if _has_verifier_noise(noise) and noise.flips_in_training:
+                yield (
+                    f"`verifier.eval_steps` is {config.eval_steps}, and `noise` flips labels in training only, so that"
+                    " the verifier would be chosen by clean ones: leave it out, or use noise of the pool's labels"
+                    f" ({_POOL_NOISE})."
+                )
         settings = partial(verifier_settings, recipe, label_rates=label_rates, assumed_rates=assumed_rates)
         make = partial(verifier_arguments, recipe, label_rates=label_rates, assumed_rates=assumed_rates)
         yield from check_arguments(recipe, "verifier", hardware, NoisyRewardConfig, settings, make)
@@ -148,16 +159,11 @@ class ScorePlanning:
             )
         if config.init == "head_only":
             yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
-        if config.save_steps not in ("auto", None):
-            yield (
-                "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set"
-                " `verifier.score.eval_steps`."
-            )
+        yield from _check_saves(config, "verifier.score.eval_steps")
         if _has_verifier_noise(recipe.noise) and recipe.noise.flips_in_training:
             yield (
                 "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of"
-                " the pool's labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule"
-                " over `steps`)."
+                f" the pool's labels ({_POOL_NOISE})."
             )
         settings, make = partial(score_settings, config), partial(_make_score_arguments, config)
         yield from check_arguments(recipe, "verifier", hardware, ScoreVerifierConfig, settings, make)
@@ -220,6 +226,11 @@ class ScorePlanning:
             return 0
         num_new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
         return num_new * score.label_analyses * (1 + score.label_checks) * score.max_completion_length / 2
+
+
+def _check_saves(config: VerifierConfig, key: str) -> Iterator[str]:
+    if config.save_steps not in ("auto", None):
+        yield f"`verifier.save_steps`: this verifier is saved where it is validated; set `{key}`."
 
 
 def _has_verifier_noise(noise: NoiseConfig) -> bool:

@@ -7,25 +7,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, reduce
 from inspect import getsource
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 from pydantic.fields import FieldInfo
 
 from pvg_hf.core.extensions import AskedSetting, Effect, cut_to_line, show_value, suggest
 
-# Larger values are surely typing errors; these bounds do not say what is affordable.
+# Larger values are surely mistakes; these bounds do not say what is affordable.
 MAX_COUNT, MAX_STEPS, MAX_BATCH, MAX_ROUNDS, MAX_REPEATS, MAX_RANK = 10**9, 10**7, 10**6, 10**5, 10**4, 10**4
+MAX_NUMBER, MAX_FACTOR, MAX_WEIGHT, MAX_TEMPERATURE, MAX_LEARNING_RATE = 10**9, 10**6, 1000, 100, 10
 _MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes, the limits of Linux
 _MAX_NAME = 200  # bytes; scripts append a seed to the name
 
 
 def _upper_bound(bound: int) -> AfterValidator:
-    def check(number: int) -> int:
+    def check(number: float) -> float:
         if number > bound:
             raise ValueError(f"must be at most {bound:,}")
         return number
@@ -64,27 +67,58 @@ _T = TypeVar("_T")
 @dataclass_transform(kw_only_default=True)
 def section(cls: type[_T]) -> type[_T]:
     """Make a class a section of a recipe; the text below a field is its description."""
-    _describe_fields(cls)
+    _prepare_fields(cls)
     return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), kw_only=True)(cls))
 
 
 @dataclass_transform(frozen_default=True)
 def value_section(cls: type[_T]) -> type[_T]:
     """Make a class a section that is also a public class: it is immutable, and its fields can be positional."""
-    _describe_fields(cls)
+    _prepare_fields(cls)
     return cast(type[_T], dataclass(config=ConfigDict(extra="forbid"), frozen=True)(cls))
 
 
-def _describe_fields(cls: type) -> None:
+def _prepare_fields(cls: type) -> None:
     """
-    Describe fields by the text below them: pydantic's `use_attribute_docstrings` loses those of inherited fields.
+    Make the types of fields strict, and describe fields by the text below them: pydantic's
+    `use_attribute_docstrings` loses those of inherited fields.
     """
+    cls.__annotations__.update({name: _strict(kind) for name, kind in cls.__annotations__.items()})
     for name, text in _texts_below(cls.__module__).get(cls.__name__, {}).items():
         described: Any = Annotated[cls.__annotations__[name], Field(description=" ".join(text.split()))]
         cls.__annotations__[name] = described
         default = vars(cls)[name]
         if not isinstance(default, FieldInfo):  # pydantic would place a plain default after those by `Field`
             setattr(cls, name, Field(default))
+
+
+def _strict(kind: Any) -> Any:
+    """
+    Return a type that takes no truth value for a number, no number for a truth value and no bytes for text.
+
+    pydantic's own strict mode would refuse a mapping for a section.
+    """
+    if get_origin(kind) is Annotated:
+        form, *metadata = get_args(kind)
+    else:
+        form, metadata = kind, []
+    if form in (int, float):
+        return Annotated[(form, Strict(), *metadata, BeforeValidator(_read_number))]
+    if form in (bool, str):
+        return Annotated[(form, Strict(), *metadata)]
+    inner = tuple(map(_strict, get_args(form)))
+    if get_origin(form) in (Union, UnionType):
+        form = reduce(or_, inner)
+    elif get_origin(form) in (list, tuple, dict):
+        form = get_origin(form)[inner]
+    return Annotated[(form, *metadata)] if metadata else form
+
+
+def _read_number(value: Any) -> Any:
+    """Return the number that a text is: YAML 1.1 reads `1e-5` as text, and so are the keys of JSON."""
+    if not isinstance(value, str) or not re.fullmatch(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?", value):
+        return value
+    return int(value) if value.lstrip("+-").isdigit() else float(value)
 
 
 @cache
@@ -115,8 +149,15 @@ RunName = Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_read_run_n
 Share = Annotated[float, Field(ge=0, le=1)]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _upper_bound(MAX_NUMBER)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), _upper_bound(MAX_NUMBER)]
+LearningRate = Annotated[Positive, _upper_bound(MAX_LEARNING_RATE)]
+LearningRateOrZero = Annotated[NonNegative, _upper_bound(MAX_LEARNING_RATE)]
+Temperature = Annotated[Positive, _upper_bound(MAX_TEMPERATURE)]
+Weight = Annotated[NonNegative, _upper_bound(MAX_WEIGHT)]
+PositiveWeight = Annotated[Positive, _upper_bound(MAX_WEIGHT)]
+Factor = Annotated[Positive, _upper_bound(MAX_FACTOR)]
+FactorOrZero = Annotated[NonNegative, _upper_bound(MAX_FACTOR)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 

@@ -1,6 +1,7 @@
 """Loads a recipe and reports all its mistakes together."""
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
@@ -134,7 +135,22 @@ def _parse_yaml(text: str, what: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which only builds plain values; it also refuses a repeated key in a mapping."""
+    """YAML's safe loader, without what surprises in YAML 1.1; it also refuses tags and repeated keys in a mapping."""
+
+    def scan_tag(self):
+        tag = super().scan_tag()
+        raise yaml.constructor.ConstructorError(
+            None,
+            None,
+            "a recipe has no tags such as `!!binary`: write plain values, and text in quotes",
+            tag.start_mark,
+        )
+
+    def resolve(self, kind, value, implicit):
+        # YAML 1.1 reads 12:30 as 750, and 010 as 8.
+        if kind is yaml.ScalarNode and implicit[0] and re.fullmatch(r"[-+]?(\d[\d_]*(:[\d.]+)+|0[\d_]+)", value):
+            return self.DEFAULT_SCALAR_TAG
+        return super().resolve(kind, value, implicit)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[Any, int] = {}
@@ -188,14 +204,14 @@ def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
         yield from odd
         return
     of_game = _errors(values, Recipe)
-    yield from (_describe(error, Recipe) for error in of_game)
+    yield from _describe(of_game, Recipe)
     # A round inherits the mistakes of the whole game; report only those that its override states or causes.
     known = [(error["loc"], error["msg"]) for error in of_game]
     rounds = values.get("rounds")
     for round_index, override in rounds.items() if isinstance(rounds, dict) else ():
-        for error in _errors(values_of_round(values, override), Recipe) if isinstance(override, dict) else ():
-            if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
-                yield _describe(error, Recipe, ["rounds", str(round_index)])
+        errors = _errors(values_of_round(values, override), Recipe) if isinstance(override, dict) else ()
+        own = [e for e in errors if _is_stated(e["loc"], override) or (e["loc"], e["msg"]) not in known]
+        yield from _describe(own, Recipe, ["rounds", str(round_index)])
 
 
 def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None = None) -> Iterator[str]:
@@ -216,7 +232,7 @@ def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None
 
 def list_mistakes_of(values: dict[str, Any], config: type) -> list[str]:
     """Return a line for each mistake in the values of a recipe of any kind, e.g. that of the message game."""
-    return list(_odd_numbers(values)) or [_describe(error, config) for error in _errors(values, config)]
+    return list(_odd_numbers(values)) or list(_describe(_errors(values, config), config))
 
 
 def _errors(values: dict[str, Any], config: type) -> Sequence[Mapping[str, Any]]:
@@ -243,17 +259,35 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
     return not isinstance(values, dict)
 
 
-def _describe(error: Mapping[str, Any], config: type, place: Sequence[str] = ()) -> str:
-    """Format one of pydantic's errors as a line, for a section nested at `place`."""
-    location = [cut_to_line(str(part)) for part in error["loc"]]
-    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        *sections, key = location
-        within = ".".join([*place, *sections])
-        where = f" in section `{within}`" if within else ""
-        return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections, config))}"
-    message = cut_to_line(_explain(error), 600)
-    shown = "" if isinstance(error["input"], dict) else f" (got {show_value(error['input'])})"
-    return f"`{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
+def _describe(errors: Iterable[Mapping[str, Any]], config: type, place: Sequence[str] = ()) -> Iterator[str]:
+    """Format pydantic's errors as a line for each place, for a section nested at `place`."""
+    reasons: dict[str, tuple[list[str], str]] = {}
+    for error in errors:
+        location = [cut_to_line(str(part)) for part in error["loc"]]
+        if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            *sections, key = location
+            within = ".".join([*place, *sections])
+            where = f" in section `{within}`" if within else ""
+            yield f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections, config))}"
+            continue
+        # A key with several types has an error for each, with a part such as `literal['auto']` of no use to a reader.
+        location = [part for part in location if not re.search(r"[\[(]|^(str|int|float|bool|list)$", part)]
+        found, _ = reasons.setdefault(".".join([*place, *location]) or "recipe", ([], _describe_input(error)))
+        found.append(cut_to_line(_explain(error), 600).removeprefix("must be " if found else ""))
+    yield from (f"`{key}`: {' or '.join(found)}{shown}." for key, (found, shown) in reasons.items())
+
+
+def _describe_input(error: Mapping[str, Any]) -> str:
+    value = error["input"]
+    if isinstance(value, dict):
+        return ""
+    note = ""
+    if error["type"].startswith(tuple(_KINDS)):
+        note = {bool: ", as YAML reads `yes`, `on` and the like", str: ", a text"}.get(type(value), "")
+    return f" (got {show_value(value)}{note})"
+
+
+_KINDS = {"int_": "a whole number", "float_": "a number", "bool_": "true or false"}
 
 
 def _explain(error: Mapping[str, Any]) -> str:
@@ -271,7 +305,9 @@ def _explain(error: Mapping[str, Any]) -> str:
         return "must be a section, i.e. a mapping of keys to values"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(error["ctx"]["pattern"], error["msg"])
-    return error["msg"].removeprefix("Value error, ").removesuffix(".")
+    if kind.startswith(tuple(_KINDS)):
+        return f"must be {_KINDS[kind.partition('_')[0] + '_']}"
+    return error["msg"].removeprefix("Value error, ").removesuffix(".").replace("Input should be", "must be", 1)
 
 
 def known_keys(sections: Iterable[str], config: type = Recipe) -> list[str]:

@@ -27,7 +27,7 @@ class PPOConfig:
     `verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the
     packaged verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the
     prover's body. A model must have the prover's vocabulary."""
-    critic_learning_rate: Annotated[f.Positive | None, f.Sets()] = None
+    critic_learning_rate: Annotated[f.LearningRate | None, f.Sets()] = None
     """Peak learning rate of the critic; the prover's by default."""
     num_iterations: Annotated[f.Repeats, f.Sets()] = 4
     """Epochs over a batch of solutions. `max_steps` counts each epoch's steps."""
@@ -37,11 +37,11 @@ class PPOConfig:
     """Lambda of generalised advantage estimation: 1 uses the observed return, 0 relies on the critic."""
     whiten_advantages: Annotated[bool, f.Sets()] = True
     """Shift and scale the advantages of a batch to mean 0 and variance 1."""
-    vf_coef: Annotated[f.Positive, f.Sets()] = 0.1
+    vf_coef: Annotated[f.PositiveWeight, f.Sets()] = 0.1
     """Weight of the value loss relative to the policy loss."""
-    cliprange_value: Annotated[f.Positive | None, f.Sets()] = 0.2
+    cliprange_value: Annotated[f.Factor | None, f.Sets()] = 0.2
     """Maximum change of a value on one batch, in units of the reward; `null` for no limit."""
-    target_kl: Annotated[f.Positive | None, f.Sets()] = None
+    target_kl: Annotated[f.Factor | None, f.Sets()] = None
     """Skip the remaining epochs over a batch once the KL divergence from the prover that wrote it, per token, is above
     this."""
 
@@ -62,18 +62,18 @@ class ScoreConfig:
     """Proofs per step, over all processes; each has a group of evaluations."""
     num_generations: Annotated[f.GroupSize, f.Sets()] = 4
     """Evaluations per proof: one group (K)."""
-    temperature: Annotated[f.Positive, f.Sets()] = ScoreVerifierSettings.temperature
+    temperature: Annotated[f.Temperature, f.Sets()] = ScoreVerifierSettings.temperature
     """Temperature of evaluations, in training and in use."""
     max_completion_length: Annotated[f.Count, f.Sets()] = ScoreVerifierSettings.max_new_tokens
     """Maximum length of an evaluation, in tokens; a truncated one is not read."""
-    beta: Annotated[f.NonNegative, f.Sets()] = 0.0
+    beta: Annotated[f.Weight, f.Sets()] = 0.0
     """Weight of the KL divergence from the initial verifier."""
     combination: Annotated[Combination, f.Sets()] = "additive"
     """How form, score and the meta-verifier's rating are combined to a reward; see
     docs/reference/score-verifier.md."""
-    format_weight: Annotated[f.NonNegative, f.Sets()] = 0.125
+    format_weight: Annotated[f.Weight, f.Sets()] = 0.125
     """Weight of the form in the additive combination."""
-    score_weight: Annotated[f.NonNegative, f.Sets()] = 0.875
+    score_weight: Annotated[f.Weight, f.Sets()] = 0.875
     """Weight of the score in the additive combination."""
     meta_verifier: Literal["none", "task", "initial"] = "none"
     """Who judges whether the issues that an analysis names exist: nobody; the task, if it can tell; or the initial
@@ -154,7 +154,7 @@ class InvarianceConfig:
     environments: Annotated[Literal["round", "round_role"], f.Decides("environment_column")] = "round"
     """What forms an environment: the pairs of a round, or those of a round and role. A pair belongs to the environment
     of its incorrect solution."""
-    weight: Annotated[f.NonNegative | None, f.Sets("invariance_weight")] = Field(
+    weight: Annotated[f.FactorOrZero | None, f.Sets("invariance_weight")] = Field(
         None,
         description=(
             f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g}"
@@ -212,7 +212,7 @@ class LoraConfig:
 
     r: f.Rank = 16
     """Rank of the adapters."""
-    alpha: f.Positive = 32
+    alpha: f.Factor = 32
     """The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Dropout on the adapters' input."""
@@ -228,7 +228,7 @@ class ScratchConfig:
     """A `model_type` of transformers' `AutoConfig`."""
     config: Annotated[dict[str, Any], f.Asks(Effect.PASSES, f.is_structured)] = Field(default_factory=dict)
     """Arguments of that configuration, e.g. `{hidden_size: 128, num_hidden_layers: 3}`."""
-    vocab_size: Annotated[int, Field(ge=300)] = 4096
+    vocab_size: Annotated[int, Field(ge=300, le=f.MAX_BATCH)] = 4096
     """Maximum size of the byte-level BPE vocabulary; few texts give fewer tokens."""
 
 
@@ -242,7 +242,7 @@ class WarmupConfig:
     """Optimiser steps."""
     batch_size: Annotated[f.Count, f.LowersMemory("lower", 1, ("warmup",))] = 16
     """Solutions per step, over all processes."""
-    learning_rate: f.Positive = 1e-3
+    learning_rate: f.LearningRate = 1e-3
     """Peak learning rate of the cosine schedule."""
     max_length: f.Count = 512
     """Maximum length of prompt and solution, in tokens; longer ones are truncated at the end, and left out if nothing
@@ -275,13 +275,13 @@ class PlayerConfig:
     """Create the model from a configuration; `model` is then ignored."""
     warmup: Annotated[WarmupConfig | None, f.WholeGame()] = None
     """Fine-tune the initial weights on reference solutions first."""
-    learning_rate: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = 2e-4
+    learning_rate: Annotated[f.LearningRate, f.Sets(), f.AfterBootstrap()] = 2e-4
     """Peak learning rate of AdamW."""
     lr_scheduler_type: Annotated[str, f.Sets(), f.AfterBootstrap()] = "linear"
     """Schedule of the learning rate, by its name in transformers."""
     warmup_steps: Annotated[f.CountOrZero, f.Sets(), f.AfterBootstrap()] = 0
     """Steps in which the learning rate rises from 0; not the section `warmup`."""
-    weight_decay: Annotated[f.NonNegative, f.Sets(), f.AfterBootstrap()] = 0.0
+    weight_decay: Annotated[f.Weight, f.Sets(), f.AfterBootstrap()] = 0.0
     """Weight decay of AdamW."""
     max_grad_norm: Annotated[f.Positive, f.Sets(), f.AfterBootstrap()] = 1.0
     """Maximum norm of gradients; larger ones are scaled down."""
@@ -433,8 +433,8 @@ class VerifierConfig(PlayerConfig):
     the last round's body and a new head; `warm`, the last round's verifier."""
     head: Literal["new", "keep"] = "new"
     """Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the
-    checkpoint's own, which must be a trained one with one logit."""
-    likelihood_scale: f.Positive = 10.0
+    checkpoint's own, which must be a trained one. Of two logits, the score is the difference."""
+    likelihood_scale: f.Factor = 10.0
     """For `kind: likelihood`: the score is this times the mean log-probability (beta of SimPO, Meng et al. 2024)."""
     shares_base: bool = False
     """The verifier is an adapter and a head on the prover's base, which is in memory only once. Needs `lora` for both,
@@ -447,13 +447,21 @@ class VerifierConfig(PlayerConfig):
     only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need `data.pairs: all`."""
     invariance: Annotated[InvarianceConfig, f.AfterBootstrap()] = Field(default_factory=InvarianceConfig)
     """Invariance across rounds and roles; has its own table."""
-    center: Annotated[f.NonNegative, f.Sets(), f.AfterBootstrap()] = 0.005
+    center: Annotated[f.Weight, f.Sets(), f.AfterBootstrap()] = 0.005
     """Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024).
     Not TRL's `center_rewards_coefficient`."""
     max_steps: Annotated[f.Steps, f.Sets(), f.Decides("num_train_epochs"), f.AfterBootstrap()] = 300
     """Optimiser steps per round."""
     pairs_per_step: Annotated[f.BatchSize, f.Decides("per_device_train_batch_size"), f.AfterBootstrap()] = 32
     """Pairs per optimiser step, over all processes."""
+    eval_steps: Annotated[
+        f.Count | None, f.Decides("eval_strategy", "eval_steps", "metric_for_best_model"), f.AfterBootstrap()
+    ] = None
+    """Steps between validations on pairs of D_V's held-out part, where a checkpoint is saved; the verifier of the
+    lowest loss is kept, or with a `correction` that of the highest pair accuracy. They see the labels that training
+    sees, not the truth. By default, the last step is kept."""
+    patience: Annotated[f.Count | None, f.AfterBootstrap()] = None
+    """With `eval_steps`: validations in a row without a better verifier that end the training."""
     template: str = "{{ problem }}\n{{ solution }}"
     """Jinja template of the verifier's input; stored with its weights."""
     max_length: Annotated[f.Count, f.Sets(), f.LowersMemory("lower", 5)] = 1024
@@ -467,6 +475,8 @@ class VerifierConfig(PlayerConfig):
     def _check_kind(self) -> "VerifierConfig":
         if self.score is not None and "score" not in self.traits.sections:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
+        if self.patience is not None and self.eval_steps is None:
+            raise ValueError("`patience` counts validations, and there are none without `eval_steps`")
         if self.traits.scores_by_likelihood and self.loss == "cross_entropy":
             raise ValueError(
                 "`loss: cross_entropy` needs scores of both signs, and a likelihood's are below 0; take"
@@ -490,6 +500,11 @@ class VerifierConfig(PlayerConfig):
             return {"pairs_per_step": self.pairs_per_step}
         score = self.score_settings
         return {"score.proofs_per_step": score.proofs_per_step, "score.num_generations": score.num_generations}
+
+    @property
+    def validation_steps(self) -> int | None:
+        """Steps between validations, each with a checkpoint, from which the best is kept; `None` without."""
+        return self.eval_steps if self.traits.learns_from_pairs else self.score_settings.eval_steps
 
     @property
     def traits(self) -> VerifierTraits:
@@ -549,9 +564,9 @@ class ProverConfig(PlayerConfig):
     are taken."""
     num_generations: Annotated[f.GroupSize, f.Sets(), f.AfterBootstrap()] = 8
     """Solutions per prompt: one group."""
-    beta: Annotated[f.NonNegative, f.Sets(), f.Decides("kl_coef"), f.AfterBootstrap()] = 0.05
+    beta: Annotated[f.Weight, f.Sets(), f.Decides("kl_coef"), f.AfterBootstrap()] = 0.05
     """Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference."""
-    temperature: Annotated[f.Positive, f.Sets()] = 1.0
+    temperature: Annotated[f.Temperature, f.Sets()] = 1.0
     """Sampling temperature, in training, minting and evaluation."""
     top_p: Annotated[f.PositiveShare, f.Sets()] = 1.0
     """Sample from the most probable tokens that together have this probability; 1 for all. This key and the next three
@@ -560,7 +575,7 @@ class ProverConfig(PlayerConfig):
     """Sample from this number of most probable tokens; 0 for all."""
     min_p: Annotated[f.Share, f.Sets()] = 0.0
     """Sample from tokens with at least this share of the most probable token's probability."""
-    repetition_penalty: Annotated[f.Positive, f.Sets()] = 1.0
+    repetition_penalty: Annotated[f.PositiveWeight, f.Sets()] = 1.0
     """Reduce the logits of tokens that are in the prompt or the solution by this factor; 1 for none."""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud."""

@@ -45,7 +45,7 @@ class Recipe:
     output_dir: Annotated[f.FilePath, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.WRITES)] = "runs"
     """Folder in which the run's folder is created."""
     device: Annotated[str, f.Decides("use_cpu"), f.WholeGame()] = Field("auto", pattern=r"^(auto|cpu|cuda)$")
-    """`cpu`, `cuda`, or `auto`: a GPU if there is one."""
+    """`cpu`, `cuda`, or `auto`: a CUDA GPU if there is one. Apple's GPUs (MPS) are not used."""
     resume_from_hub: Annotated[str | None, f.WholeGame(), f.MayChange(), f.AfterBootstrap(), f.Asks(Effect.READS)] = (
         None
     )

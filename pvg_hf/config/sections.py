@@ -43,7 +43,7 @@ class TaskConfig:
     """The reading of the final answer that determines correctness; the accuracy under both is reported."""
     prompts: Annotated[dict[Role, str], f.WholeGame()] = Field(default_factory=dict)
     """Jinja templates, by role, that replace the task's."""
-    few_shot: Annotated[int | None, f.WholeGame()] = Field(None, ge=0)
+    few_shot: Annotated[f.CountOrZero | None, f.WholeGame()] = None
     """Number of examples in the prompts of every role, with wrong solutions in the sneaky one. By default the task's
     own number: for `arithmetic` 0 of its 3, for `gsm8k` all 4."""
     sneaky_sees: SneakySees = "nothing"
@@ -118,7 +118,9 @@ class DataConfig:
     """For `sliding`: number of rounds to look back; the base prover's solutions count as one."""
     weights: Annotated[dict[int, f.NonNegative] | None, f.AfterBootstrap("verifier")] = None
     """For `custom`: a weight for each round; -1 is the base prover."""
-    solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2), f.AfterBootstrap("verifier")] = 4
+    solutions_per_problem: Annotated[
+        int, Field(ge=2, le=f.MAX_REPEATS, multiple_of=2), f.AfterBootstrap("verifier")
+    ] = 4
     """Solutions used per problem, half of them correct; new rounds replace some of the old ones."""
     correct_source: Annotated[CorrectSource, f.AfterBootstrap("verifier")] = "prover"
     """Source of the correct side of a pair: solutions of provers, the task's reference solutions, or both."""
@@ -164,7 +166,7 @@ class StoppingConfig:
     sneaky_incorrect_threshold: Annotated[f.Share, f.AfterBootstrap()] = 0.95
     """For `parity_and_incorrect`: share of the sneaky solutions without failure that must be incorrect; fewer than
     half may fail."""
-    score_parity_threshold: Annotated[f.NonNegative, f.AfterBootstrap()] = 0.1
+    score_parity_threshold: Annotated[f.FactorOrZero, f.AfterBootstrap()] = 0.1
     """Parity is reached within this margin, in units of the verifier's score."""
     parity_confidence: Annotated[float, Field(ge=0.5, lt=1), f.AfterBootstrap()] = 0.95
     """One-sided confidence that the mean scores are within that margin, given at least 10 solutions of each side; at
@@ -370,7 +372,7 @@ class AttackConfig(AttackSettings):
     """Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required."""
     revision: str | None = None
     """Branch, tag (`round-NNN`) or commit of a verifier on the Hub."""
-    helpful_score: float | None = None
+    helpful_score: Annotated[float, Field(ge=-f.MAX_FACTOR, le=f.MAX_FACTOR)] | None = None
     """Mean score of helpful correct solutions, which the attackers must reach; by default that of the base prover's,
     or of the references with `data.correct_source: dataset`, on the prover's held-out problems."""
 

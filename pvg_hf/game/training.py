@@ -305,6 +305,31 @@ def _set_random_states(states: tuple) -> None:
         torch.cuda.set_rng_state_all(of_cuda)
 
 
+class BestStepCallback(TrainerCallback):
+    """
+    Ends a training after `patience` validations in a row that were not better than the best one, if it is given.
+
+    transformers' `EarlyStoppingCallback` would start counting again on a resume, and a checkpoint would be saved at
+    the last validation, from which a killed phase would train on.
+    """
+
+    def __init__(self, patience: int | None = None):
+        self.patience = patience
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.best_global_step:  # the run may have been moved since the checkpoint was saved
+            state.best_model_checkpoint = str(Path(args.output_dir) / f"checkpoint-{state.best_global_step}")
+
+    def on_evaluate(self, args, state, control, metrics: Mapping[str, float], **kwargs):
+        if self.patience is None or state.best_metric is None:
+            return
+        value = metrics[args.metric_for_best_model]
+        is_better = value > state.best_metric if args.greater_is_better else value < state.best_metric
+        if not is_better and state.global_step >= state.best_global_step + self.patience * state.eval_steps:
+            control.should_training_stop = True
+            control.should_save = False
+
+
 class DigestsCallback(TrainerCallback):
     """Writes the digests of each checkpoint, so that later damage is detected."""
 

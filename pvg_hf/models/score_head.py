@@ -4,7 +4,7 @@ import copy
 from typing import Any, cast
 
 import torch
-from peft import PeftConfig, PeftModel
+from peft import PeftConfig, PeftModel, TaskType
 from peft.utils import ModulesToSaveWrapper
 from torch import nn
 from torch.nn import functional
@@ -19,9 +19,27 @@ from transformers import (
 from pvg_hf.models.sources import is_adapter
 
 _REMEDY = (
-    "A verifier has one logit. To replace the head by a new one, load the model with "
-    "`AutoModelForSequenceClassification.from_pretrained(..., num_labels=1, ignore_mismatched_sizes=True)`"
+    "A verifier has one logit, or two for an incorrect and a correct solution. To replace the head by a new one, load"
+    " the model with `AutoModelForSequenceClassification.from_pretrained(..., num_labels=1,"
+    " ignore_mismatched_sizes=True)`"
 )
+
+# Label of a correct solution, and the labels that an incorrect one may then have.
+_OPPOSITES = {
+    "label_1": "label_0",
+    "1": "0",
+    "accept": "reject",
+    "accepted": "rejected",
+    "chosen": "rejected",
+    "correct": "incorrect wrong false not_correct",
+    "good": "bad",
+    "pass": "fail",
+    "positive": "negative",
+    "right": "wrong",
+    "true": "false",
+    "valid": "invalid",
+    "yes": "no",
+}
 
 HEAD_STD = 0.02  # standard deviation of newly drawn weights
 
@@ -132,13 +150,13 @@ def _drawn_layers(model: PreTrainedModel | PeftModel, name: str) -> list[nn.Line
     return [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
 
 
-def check_classifier_source(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> None:
+def check_classifier_source(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> int:
     """
-    Refuse checkpoints with a trained head that would be lost by loading them with one logit.
+    Return the number of logits of a checkpoint's head: 2, or 1, also if a new head would be drawn.
 
     Args:
         trust_remote_code: Whether the configuration may run code from the Hub.
-    Raises `ValueError` for a sequence classifier with a number of labels other than one, and for a bare adapter.
+    Raises `ValueError` for a sequence classifier whose head cannot score solutions, and for a bare adapter.
     """
     if is_adapter(source):
         raise ValueError(
@@ -146,24 +164,65 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
             "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, and pass the result."
         )
     config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
-    if has_other_head(config):
+    return count_logits(config) if is_sequence_classifier(config) else 1
+
+
+def count_logits(config: PretrainedConfig) -> int:
+    """Return 1 or 2. Raises `ValueError` for another number, and if it is unclear which of two is for "correct"."""
+    if config.num_labels == 2:
+        _correct_index(config)
+    elif config.num_labels != 1:
+        raise ValueError(f"The model has {config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
+    return config.num_labels
+
+
+def _correct_index(config: PretrainedConfig) -> int:
+    """Return which of two logits is that of correct solutions."""
+    labels = {index: str(label).lower().replace(" ", "_") for index, label in config.id2label.items()}
+    for index, label in labels.items():
+        if labels[1 - index] in _OPPOSITES.get(label, "").split():
+            return index
+    raise ValueError(
+        f"The model has two logits for {list(config.id2label.values())}, and it is unclear which is for correct"
+        " solutions. Say so in its configuration: `config.id2label = {0: 'incorrect', 1: 'correct'}`, or the other way"
+        " round."
+    )
+
+
+def subtract_logits(model: PreTrainedModel | PeftModel) -> None:
+    """
+    Give a classifier with two logits a single one: that of correct solutions minus the other, i.e. their log-odds.
+
+    The last layer of the head gets the difference of its rows, so that this is exact. Other models are unchanged.
+
+    Raises `ValueError` for another number of logits, unclear labels, or a head of another form.
+    """
+    if count_logits(model.config) == 1:
+        return
+    classifier, correct = classifier_of(model), _correct_index(model.config)
+    layers = [
+        (place, layer)
+        for name in score_head_modules(model)
+        for place, layer in classifier.get_submodule(name).named_modules(prefix=name)
+        if isinstance(layer, nn.Linear) and layer.out_features == 2
+    ]
+    if not layers or any("lora_" in place for place, _ in layers):
         raise ValueError(
-            f"`{source}` is a trained classifier with {config.num_labels} labels. {_REMEDY}, or set "
-            '`model_init_kwargs={"ignore_mismatched_sizes": True}`.'
+            f"`{type(classifier).__name__}` has two logits, but no linear layer (`score` or `classifier`, without an"
+            " adapter of its own) that returns them. Merge its adapter first, or use a model with one logit."
         )
+    for place, layer in layers:
+        single = PreciseLinear.of(layer)
+        single.out_features = 1
+        for name, rows in list(single.named_parameters()):
+            row = rows.detach()[correct] - rows.detach()[1 - correct]
+            setattr(single, name, nn.Parameter(row[None], requires_grad=rows.requires_grad))
+        classifier.set_submodule(place, single)
+    model.config.num_labels = classifier.num_labels = 1
 
 
-def has_other_head(config: PretrainedConfig) -> bool:
-    """Whether a checkpoint is a sequence classifier with a number of labels other than one."""
-    return _is_classifier(config) and config.num_labels != 1
-
-
-def has_trained_head(config: PretrainedConfig) -> bool:
-    """Whether a checkpoint is a sequence classifier with one logit."""
-    return _is_classifier(config) and config.num_labels == 1
-
-
-def _is_classifier(config: PretrainedConfig) -> bool:
+def is_sequence_classifier(config: PretrainedConfig) -> bool:
+    """Whether a checkpoint is a sequence classifier, with a trained head."""
     return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
 
 
@@ -175,26 +234,26 @@ def empty_classifier(source: str, *, revision: str | None = None, trust_remote_c
 
 
 def check_classifier(model: PreTrainedModel | PeftModel) -> None:
-    """
-    Check that a model has a head with one logit.
-
-    Raises `ValueError` if `model` has no head, or a number of logits other than one.
-    """
+    """Raise `ValueError` if a model has no head."""
     if not score_head_modules(model):
         raise ValueError(
             f"`{type(model).__name__}` has no classification head; load the model with "
             "`AutoModelForSequenceClassification.from_pretrained(..., num_labels=1)`."
         )
-    if model.config.num_labels != 1:
-        raise ValueError(f"The model has {model.config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
 
 
 def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel | PeftModel) -> PeftConfig:
     """
     Return a copy of `peft_config` that also trains and saves the whole head of `model`.
 
-    Raises `ValueError` if this kind of adapter does not support it.
+    Raises `ValueError` if this kind of adapter does not support it, or is for another kind of model.
     """
+    heads = score_head_modules(model)
+    if heads and peft_config.task_type not in (None, TaskType.SEQ_CLS):
+        raise ValueError(
+            f"The adapter has `task_type={peft_config.task_type}`, and the model is a sequence classifier: leave it"
+            ' out, or set `task_type="SEQ_CLS"`.'
+        )
     if "modules_to_save" not in vars(peft_config):
         raise ValueError(
             f"`{type(peft_config).__name__}` cannot train a head in addition to the adapter (it has no"
@@ -202,7 +261,7 @@ def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel | PeftModel
         )
     own: Any = copy.deepcopy(peft_config)
     saved = list(own.modules_to_save or ())
-    own.modules_to_save = saved + [name for name in score_head_modules(model) if name not in saved]
+    own.modules_to_save = saved + [name for name in heads if name not in saved]
     return own
 
 

@@ -1,4 +1,4 @@
-"""Loads verifiers: sequence classifiers with one logit, and language models that score by likelihood."""
+"""Loads verifiers: sequence classifiers, and language models that score by likelihood."""
 
 from pathlib import Path
 
@@ -13,7 +13,14 @@ from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.likelihood import score_by_likelihood, scores_by_likelihood
 from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.score_head import keep_head_precise, return_raw_scores, score_head_modules, set_padding
+from pvg_hf.models.score_head import (
+    check_classifier_source,
+    keep_head_precise,
+    return_raw_scores,
+    score_head_modules,
+    set_padding,
+    subtract_logits,
+)
 from pvg_hf.models.sources import LOADING, SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier_input import VerifierInput, is_verifier
 
@@ -76,23 +83,24 @@ def load_classifier(
     source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
     """
-    Load a classifier with one logit and a head that computes in float32.
+    Load a classifier with one logit and a head that computes in float32; of two logits it is the difference.
 
     The head on a language model's checkpoint is drawn from torch's global generator.
 
-    Raises `ValueError` if its weights are not safetensors.
+    Raises `ValueError` if its weights are not safetensors, or it has other logits.
     """
     check_weight_files(source)
     with LOADING, suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
             source,
             revision=revision,
-            num_labels=1,
+            num_labels=check_classifier_source(source, revision=revision),
             dtype=dtype,
             **SAFELY,
             **quantization_arguments(quantization, dtype, kept=HEADS),
         )
     mend_layers(model)
+    subtract_logits(model)
     if model.config.get_text_config().pad_token_id is None:
         set_padding(model, load_tokenizer(source, revision))
     keep_head_precise(model)

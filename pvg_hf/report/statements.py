@@ -327,7 +327,8 @@ def alert_statement(run: RunData) -> Statement:
     notes = [LOST_EVENTS.format(run.num_lost_events)] if run.num_lost_events else []
     is_bad = bool(kinds.keys() - EXPECTED_ALERTS.keys())
     mark = "bad" if is_bad else "open" if notes else "plain"
-    found = [] if kinds else ["none."]
+    is_logged = bool(run.events) or not run.evaluated  # a run that was pulled has no event log
+    found = [] if kinds else ["none."] if is_logged else ["not published with the run."]
     expected = [note for kind, note in EXPECTED_ALERTS.items() if kind in kinds]
     links = {f"{kind.replace('_', ' ')} ({number})": f"alert-{kind}" for kind, number in kinds.items()}
     return Statement(mark, "Alerts", " ".join([*found, *expected, *notes]), links)

@@ -60,7 +60,7 @@ CALL_SUMMARY = "checks.json"  # summary of the phase's calls of a checker
 # In the folder of a round's verifier, next to its weights and its calibration.
 HELDOUT = "heldout.parquet"  # scores of solutions to held-out problems
 PAIRS = "pairs.json"  # numbers of pairs, and of solutions that are in none
-VALIDATION = "validation.json"  # rewards of a generative verifier's checkpoints
+VALIDATION = "validation.json"  # values of the checkpoints from which the best was kept
 
 # In the folder of a round's prover.
 FALSE_POSITIVES = "false-positives.json"  # shares of wrong solutions accepted before and early in each training

@@ -19,7 +19,7 @@ from pvg_hf.core.scored_texts import check_scores, check_texts
 from pvg_hf.core.stopwatch import SCORING, count_tokens, spending
 from pvg_hf.core.templates import message_text
 from pvg_hf.models.hardware import moved
-from pvg_hf.models.score_head import set_padding
+from pvg_hf.models.score_head import set_padding, subtract_logits
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring.batching import TokenBudget, choose_tokens
@@ -40,9 +40,9 @@ class VerifierScorer:
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
-            A sequence classifier with one logit, or a language model of
-            [`~pvg_hf.models.likelihood.score_by_likelihood`]. It is set to evaluation mode, and its gradients are
-            switched off.
+            A sequence classifier, or a language model of [`~pvg_hf.models.likelihood.score_by_likelihood`]. Two logits
+            become their difference, that of correct solutions (label 1, or so called) minus the other. The model is
+            set to evaluation mode, and its gradients are switched off.
         verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`]):
             Input format of the verifier.
         tokens_per_batch (`int`, *optional*):
@@ -76,8 +76,7 @@ class VerifierScorer:
         use_cache: bool = False,
         calibration: ScoreCalibration | None = None,
     ):
-        if model.config.num_labels != 1:
-            raise ValueError(f"A verifier has one logit; this model has `num_labels={model.config.num_labels}`.")
+        subtract_logits(model)
         if model.config.get_text_config().pad_token_id is None:
             set_padding(model, tokenizer)
         self.model = model.eval().requires_grad_(False)

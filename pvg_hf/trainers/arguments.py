@@ -69,6 +69,7 @@ def verifier_settings(
         **_taken_values(noise, "verifier"),
         **_taken_values(config.invariance, "verifier"),
         **_micro_batches(config, config.pairs_per_step // run.hardware.num_processes),
+        **_validation_settings(config),
         "environment_column": {"round": "source", "round_role": "environment"}[config.invariance.environments],
         "noise_rho0": label_rates[0] if in_trainer else 0.0,
         "noise_rho1": label_rates[1] if in_trainer else 0.0,
@@ -109,14 +110,31 @@ def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
         **_taken_values(config, "verifier", without=config.pair_keys()),
         **_taken_values(score, "verifier"),
         "model_init_kwargs": _reference_settings(config),
+        **_validation_settings(config),
         "shuffle_dataset": False,
-        "eval_strategy": "steps",
-        "eval_steps": min(score.eval_steps, config.max_steps),
-        "save_strategy": "steps",
-        "save_steps": min(score.eval_steps, config.max_steps),
-        "save_total_limit": 3,
-        "load_best_model_at_end": True,
         "log_completions": False,
+    }
+
+
+def _validation_settings(config: VerifierConfig) -> dict[str, Any]:
+    """Return the arguments that keep the best of the checkpoints, if the verifier is validated."""
+    if config.validation_steps is None:
+        return {}
+    steps = min(config.validation_steps, config.max_steps)
+    metric: dict[str, Any] = {}
+    if config.traits.learns_from_pairs:
+        # The loss on noisy labels is lowest for scores that are as uncertain as these, which a correction prevents.
+        has_loss = config.correction == "none"
+        metric = {"metric_for_best_model": "eval_loss" if has_loss else "eval_accuracy"}
+        metric |= {"greater_is_better": not has_loss}
+    return {
+        **metric,
+        "eval_strategy": "steps",
+        "eval_steps": steps,
+        "save_strategy": "steps",
+        "save_steps": steps,
+        "save_total_limit": 3,  # the best one and two to resume from
+        "load_best_model_at_end": True,
     }
 
 

@@ -44,6 +44,19 @@ def test_unknown_rounds_and_runs_give_way_to_the_last_and_first(arithmetic_run, 
     assert "helpful accuracy" in shown.content
 
 
+def test_a_run_without_an_evaluated_round_says_so(run_copy):
+    fresh = run_copy.parent / "fresh"
+    fresh.mkdir()
+    shutil.copy(run_copy / "recipe.yaml", fresh)
+    shown = show_comparison(OpenRun(fresh), {})
+    assert shown.address == "?ours=&run=fresh&theirs="
+    assert "The run fresh has no evaluated round. There is nothing to compare until" in shown.content
+    assert "The run fresh has no evaluated round" in show_comparison(OpenRun(fresh), {"run": "small"}).content
+    content = show_comparison(OpenRun(run_copy), {"run": "fresh"}).content
+    assert "The run fresh has no evaluated round" in content
+    assert "choose another run" in content
+
+
 def test_another_run_differs_in_its_recipe(run_copy):
     other = shutil.copytree(run_copy, run_copy.parent / "other")
     recipe = yaml.safe_load((other / "recipe.yaml").read_text())

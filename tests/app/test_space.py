@@ -8,13 +8,18 @@ import sys
 
 import pytest
 import yaml
+from huggingface_hub import constants
 
+from pvg_hf.app.header import show_header
+from pvg_hf.app.runs import OpenRun
 from pvg_hf.app.space import build_space, describe_public_space
 from pvg_hf.cli.main import main
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.figure import Figure
+from pvg_hf.report.statements import alert_statement
 from pvg_hf.run.judgements import Judgement, judgement_folder, load_judgements
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.read import load_run
 
 
 @pytest.fixture
@@ -77,7 +82,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
-        *("run.json", "metrics.jsonl", "origin.json"),
+        *("run.json", "metrics.jsonl", "origin.json", "events.jsonl"),
         *("pool", "evaluation", "verifier"),
     }
     assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {
@@ -88,8 +93,68 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
         ".safetensors",
         ".jinja",
     }
-    assert not [path for path in files if "__pycache__" in path.parts or path.name == "events.jsonl"]
+    assert not [path for path in files if "__pycache__" in path.parts]
+    assert [path for path in files if path.name == "events.jsonl"] == [run / "events.jsonl"]
     assert (run / "verifier" / "round-001" / "model.safetensors").exists()
+
+
+def test_a_space_has_the_alerts_of_the_run(run_copy, tmp_path):
+    folder = RunFolder(run_copy)
+    folder.events.write_text("")
+    folder.log_event("started", machine="mine", path=str(tmp_path))
+    folder.log_event("phase_finished", phase="mint", round=0, seconds=1.0, time=5.0)
+    folder.log_event("alert", phase="prover", round=0, kind="sneaky_collapse", message="It collapsed.", time=2.0)
+    folder.log_event("alert", phase="evaluate", round=0, kind="hub", message=f"{tmp_path} was not sent.")
+    copied = RunFolder(build_space(run_copy, tmp_path / "space") / "runs" / run_copy.name)
+    assert [(event["event"], event["time"]) for event in copied.read_events()[0]] == [
+        ("alert", 2.0),
+        ("phase_finished", 5.0),
+    ]
+    header = show_header(OpenRun(copied.root))
+    assert "It collapsed." in header
+    assert "Alerts: none" not in header
+
+
+def test_alerts_that_did_not_come_with_a_run_are_not_said_to_be_none(run_copy):
+    RunFolder(run_copy).events.unlink()
+    assert alert_statement(load_run(run_copy)).text.startswith("not published with the run")
+    RunFolder(run_copy).log_event("phase_finished", phase="evaluate", round=0, seconds=1.0)
+    assert alert_statement(load_run(run_copy)).text.startswith("none.")
+
+
+def read_readme(space):
+    _, front, text = (space / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(front), text
+
+
+def test_the_readme_of_a_space_names_the_run_and_its_pages(run_copy, tmp_path):
+    front, text = read_readme(build_space(run_copy, tmp_path / "space"))
+    assert front["title"] == "small: a prover-verifier game"
+    assert not {"models", "datasets", "hf_oauth"} & front.keys()
+    recipe = RunFolder(run_copy).read_recipe()
+    for part in ("The run `small`", f"task {recipe.task.name}", f"{recipe.num_rounds} rounds", f"seed {recipe.seed}"):
+        assert part in text
+    pages = set(re.findall(r"^- \*\*(.+?)\*\*", text, re.MULTILINE))
+    assert pages == {"Solutions", "Rounds", "Compare", "Verifiers", "Evaluations", "Score your own"}
+    assert "study" not in text
+    assert "section" not in text
+
+
+def test_the_readme_of_a_study_is_about_the_study(space):
+    front, text = read_readme(space)
+    assert front["title"] == "small: a study of its solutions"
+    assert "45 seconds" in text
+    assert "Score your own" not in text
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_the_readme_of_a_space_names_the_repositories_of_a_published_run(is_local, run_copy, tmp_path):
+    RunFolder(run_copy).log_event("published", run="ana/tries", round=0)
+    front, text = read_readme(build_space(run_copy if is_local else "ana/tries", tmp_path / "space"))
+    assert front["models"] == ["ana/tries-prover", "ana/tries-verifier"]
+    assert front["datasets"] == ["ana/tries-solutions"]
+    assert f"]({constants.ENDPOINT}/datasets/ana/tries-solutions)" in text
+    assert f"The run `{'small' if is_local else 'tries'}`" in text
 
 
 def test_the_folder_starts_by_itself(space):

@@ -542,7 +542,7 @@ def test_a_folder_without_a_complete_model_is_a_mistake(mistakes_of, tmp_path):
     assert "an adapter; name the model that it belongs to" in mistake
 
 
-@pytest.mark.parametrize(("num_labels", "is_refused"), [(1, False), (2, True), (3, True)])
+@pytest.mark.parametrize(("num_labels", "is_refused"), [(1, False), (2, False), (3, True)])
 def test_a_classifier_of_several_labels_as_verifier_is_a_mistake(
     num_labels, is_refused, mistakes_of, tiny_prover, tmp_path
 ):
@@ -551,7 +551,7 @@ def test_a_classifier_of_several_labels_as_verifier_is_a_mistake(
     mistakes = mistakes_of(f"verifier.model={tmp_path}")
     assert len(mistakes) == is_refused
     if is_refused:
-        assert f"`verifier.model` is `{tmp_path}`: A trained classifier with {num_labels} labels" in mistakes[0]
+        assert f"`verifier.model` is `{tmp_path}`: The model has {num_labels} logits" in mistakes[0]
         assert "ignore_mismatched_sizes=True" in mistakes[0]
 
 
@@ -575,7 +575,7 @@ def test_a_likelihood_needs_a_tokenizer_with_an_end_token(mistakes_of, tiny_prov
 @pytest.mark.parametrize(
     ("overrides", "part"),
     [
-        ([], "no sequence classifier with one logit"),
+        ([], "no sequence classifier"),
         (["verifier.init=head_only"], "`verifier.init: head_only`"),
         (["verifier.warmup={}"], "a language model without a head"),
     ],
@@ -587,8 +587,9 @@ def test_a_head_that_cannot_be_kept_is_a_mistake(overrides, part, mistakes_of):
     assert part in mistake
 
 
-def test_a_trained_head_can_be_kept(mistakes_of, tiny_prover, tmp_path):
-    AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=1).save_pretrained(tmp_path)
+@pytest.mark.parametrize("num_labels", [1, 2])
+def test_a_trained_head_can_be_kept(mistakes_of, tiny_prover, tmp_path, num_labels):
+    AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=num_labels).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_prover).save_pretrained(tmp_path)
     assert mistakes_of("verifier.head=keep", f"verifier.model={tmp_path}") == []
 

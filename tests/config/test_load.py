@@ -189,7 +189,24 @@ REFUSED = {
     "name is too long": (f"name: {'x' * 300}", ["`name`", "302 characters"]),
     "name is no folder's": ("name: a b", ["`name`", "letters, digits", "'a b'"]),
     "name off": ("name: off", ["`name`", "quote it", "False"]),
-    "name is a number": ("name: 007", ["`name`", "quote it", "7"]),
+    "name is a number": ("name: 7", ["`name`", "quote it", "7"]),
+    "name of bytes": ("name: !!binary eA==", ["!!binary", "line 1"]),
+    "truth value as a rate": ("prover: {learning_rate: yes}", ["`prover.learning_rate`", "a number", "True"]),
+    "truth value as a count": ("num_rounds: on", ["`num_rounds`", "whole number", "True"]),
+    "truth value or auto": ("prover: {save_steps: on}", ["`prover.save_steps`: must be a whole number or 'auto'"]),
+    "truth value in a list": ("sweep: {seeds: [yes]}", ["`sweep.seeds.0`", "True"]),
+    "truth value as a round": ("rounds: {on: {}}", ["`rounds.1`", "True"]),
+    "truth value in a round": ("rounds: {1: {prover: {beta: on}}}", ["`rounds.1.prover.beta`", "True"]),
+    "number as a truth value": ("verifier: {shares_base: 1}", ["`verifier.shares_base`", "true or false", "1"]),
+    "text as a truth value": ("verifier: {shares_base: 'yes'}", ["`verifier.shares_base`", "true or false", "'yes'"]),
+    "time as a rate": ("prover: {learning_rate: 12:30}", ["`prover.learning_rate`", "'12:30'"]),
+    "time as a count": ("num_rounds: 1:30", ["`num_rounds`", "'1:30'"]),
+    "octal": ("seed: 010", ["`seed`", "'010'"]),
+    "part of a round": ("num_rounds: 2.0", ["`num_rounds`", "whole number", "2.0"]),
+    "mistaken rate": ("verifier: {learning_rate: 1e6}", ["`verifier.learning_rate`", "at most 10", "1000000"]),
+    "mistaken temperature": ("prover: {temperature: 1e9}", ["`prover.temperature`", "at most 100", "1000000000"]),
+    "mistaken weight": ("prover: {beta: 1e9}", ["`prover.beta`", "at most 1,000", "1000000000"]),
+    "mistaken factor": ("verifier: {likelihood_scale: 1.0e+9}", ["`verifier.likelihood_scale`", "at most 1,000,000"]),
     "name is a date": ("name: 2020-01-01", ["`name`", "quote it", "2020"]),
     "key twice": ("prover:\n  beta: 0.1\nseed: 1\nprover:\n  beta: 0.2\n", ["`prover`", "lines 1 and 4"]),
     "key of a section twice": ("prover:\n  beta: 0.1\n  beta: 0.2\n", ["`beta`", "lines 2 and 3"]),
@@ -244,6 +261,23 @@ def test_errors_about_nonsense_are_short_lines(case, tmp_path):
         load_recipe(path)
     assert [part for part in parts if part not in str(caught.value)] == []
     assert max(map(len, str(caught.value).splitlines())) < 1000
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1e-5", 1e-5), ("1E+0", 1.0), ("+.5", 0.5), ("5.e-1", 0.5), ("'0.5'", 0.5), ("0", 0.0), ("1_0", 10.0)],
+)
+def test_all_forms_of_a_number_are_read(written, value):
+    assert load_recipe({}, [f"prover.beta={written}"]).prover.beta == value
+
+
+@pytest.mark.parametrize("name", ["12:30", "007", "010"])
+def test_what_yaml_1_1_would_take_for_another_number_stays_text(name, tmp_path):
+    recipe = load_recipe({}, [f"task.options.name={name}"])
+    assert recipe.task.options == {"name": name}
+    path = tmp_path / "recipe.yaml"
+    path.write_text(dump_recipe(recipe))
+    assert load_recipe(path) == recipe
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import pytest
 import yaml
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from pvg_hf.config import RecipeError, load_recipe
+from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config import fields as f
 
 
@@ -74,6 +74,42 @@ def test_import_settings_without_a_source_are_an_error(key, value):
         load_recipe({"bootstrap": {f"import_{key}": value}})
     bootstrap = load_recipe({"bootstrap": {"import_from": "org/solutions", f"import_{key}": value}}).bootstrap
     assert asdict(bootstrap)[f"import_{key}"] == value
+
+
+def keys_of(section):
+    """Each key of a section and of those in it, with its section and the names of the plain types that it takes."""
+    for key, schema in TypeAdapter(section).json_schema()["properties"].items():
+        yield section, key, {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
+    for _, inner in f.sections_of(section):
+        yield from keys_of(inner)
+
+
+KEYS = list(keys_of(Recipe))
+
+
+def test_no_number_is_made_of_a_truth_value_and_no_truth_value_of_a_number():
+    numbers = [(section, key) for section, key, types in KEYS if types & {"integer", "number"}]
+    flags = [(section, key) for section, key, types in KEYS if types == {"boolean"}]
+    assert len(numbers) > 100
+    assert len(flags) > 10
+    for section, key in numbers:
+        with pytest.raises(ValueError, match=f"`{key}` is True"):
+            f.check_option(section, key, True)
+    for section, key in flags:
+        with pytest.raises(ValueError, match=f"`{key}` is 1"):
+            f.check_option(section, key, 1)
+
+
+def test_every_number_but_a_seed_has_an_upper_bound():
+    numbers = [(section, key) for section, key, types in KEYS if types & {"integer", "number"}]
+    unbounded = []
+    for section, key in numbers:
+        try:
+            f.check_option(section, key, 10**10)
+            unbounded.append(key)
+        except ValueError:
+            pass
+    assert sorted(unbounded) == ["seed"]
 
 
 def test_an_unquoted_off_of_yaml_is_accepted():

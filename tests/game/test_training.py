@@ -1,8 +1,9 @@
 import pytest
+from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import context
-from pvg_hf.game.training import PhaseProgress, is_recorded, newest_checkpoint
+from pvg_hf.game.training import BestStepCallback, PhaseProgress, is_recorded, newest_checkpoint
 from tests.support.game_runs import check_same_so_far
 
 
@@ -52,3 +53,38 @@ def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, m
     ((trainer, _),) = beginnings
     bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]
     assert [bar.name for bar in bars] == [f"round-000/{phase}"]
+
+
+# Values at steps 10, 20, ...: the training ends after `patience` of them in a row that are not below the least.
+VALIDATIONS = [
+    ([0.9, 0.8, 0.7, 0.6], 1, None),
+    ([0.9, 0.8, 0.85, 0.7], 1, 3),
+    ([0.9, 0.8, 0.8, 0.7], 1, 3),
+    ([0.9, 0.8, 0.85, 0.82, 0.7], 2, 4),
+    ([0.9, 0.8, 0.85, 0.7, 0.75, 0.71], 2, 6),
+    ([0.9, 0.95, 0.99], None, None),
+]
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("is_loss", [True, False])
+@pytest.mark.parametrize(("losses", "patience", "last"), VALIDATIONS)
+def test_a_training_ends_after_validations_without_a_better_one(losses, patience, last, is_loss, is_resumed, tmp_path):
+    args = TrainingArguments(
+        str(tmp_path), metric_for_best_model="eval_x", greater_is_better=not is_loss, use_cpu=True
+    )
+    state, callback, ended = TrainerState(eval_steps=10), BestStepCallback(patience), None
+    for number, loss in enumerate(losses, start=1):
+        value = loss if is_loss else -loss
+        if is_resumed:  # what a new process knows is in the trainer's state
+            callback = BestStepCallback(patience)
+            callback.on_train_begin(args, state, TrainerControl())
+        state.global_step, control = 10 * number, TrainerControl(should_save=True)
+        callback.on_evaluate(args, state, control, {"eval_x": value})
+        assert control.should_save != control.should_training_stop
+        if control.should_training_stop:
+            ended = number
+            break
+        if loss < min(losses[: number - 1], default=1.0):  # as the trainer does after its callbacks
+            state.best_metric, state.best_global_step = value, state.global_step
+    assert ended == last

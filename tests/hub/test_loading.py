@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from huggingface_hub import ModelCard
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
@@ -23,6 +24,7 @@ from pvg_hf.core.project import PROJECT_URL
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.hub.cards.dataset import PAIR_MEANINGS, SOLUTION_MEANINGS
+from pvg_hf.hub.cards.facts import write_card
 from pvg_hf.hub.cards.player import role_prompts
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
@@ -118,6 +120,22 @@ def test_card_has_a_row_for_each_round_with_n_and_interval(cards, reference):
 def test_every_card_links_to_the_project(cards):
     assert [name for name, card in cards.items() if f"[pvg_hf]({PROJECT_URL})" not in card] == []
     assert [name for name in ("game-prover", "game-verifier") if f"git+{PROJECT_URL}" not in cards[name]] == []
+
+
+@pytest.mark.parametrize("name", ["game-prover", "game-verifier", "game-solutions"])
+def test_links_of_a_card_lead_to_the_hub_that_has_it(name, cards, endpoint):
+    text = str(cards[name])
+    assert re.findall(r"https://huggingface\.co/(?!papers/)\S+", text) == []
+    assert f"]({endpoint}/" in text
+
+
+def test_hidden_characters_are_shown_in_a_card():
+    card = ModelCard(
+        "---\nlicense: mit\n---\nred\x1b[31m, \u202edrow, \u200b, a\r\nb, a\tb, \U0001f468\u200d\U0001f469\n"
+    )
+    text = write_card(card)
+    assert "red[U+001B][31m, [U+202E]drow, [U+200B], a\nb, a\tb, \U0001f468\u200d\U0001f469" in text
+    assert "\r" not in text
 
 
 def test_results_are_a_model_index(cards, client, reference):

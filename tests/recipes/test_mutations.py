@@ -1,6 +1,7 @@
 """Recipes changed at random: each is refused with a message, or accepted; none of their code runs."""
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 
 from pvg_hf.check.plan import describe_plan
 from pvg_hf.config import load_recipe
+from pvg_hf.config.load import dump_recipe
 
 VALUES = [
     *(
@@ -52,22 +54,38 @@ def leaves(values: Any, place: tuple = ()) -> list[tuple]:
     return [leaf for key, value in values.items() for leaf in ((*place, key), *leaves(value, (*place, key)))]
 
 
-def mutated(text: str, rng: random.Random) -> bytes:
-    """Text of a recipe with a value, a key or some bytes changed."""
+def mutated(text: str, rng: random.Random) -> tuple[bytes, dict[tuple, Any]]:
+    """Text of a recipe with values, keys or some bytes changed, and the new values and keys by their place."""
     if rng.random() < 0.3:
         at = rng.randrange(len(text))
-        return text.encode()[:at] + rng.choice(BYTES) + text.encode()[at:]
-    values = yaml.safe_load(text)
+        return text.encode()[:at] + rng.choice(BYTES) + text.encode()[at:], {}
+    values, changed = yaml.safe_load(text), {}
     for _ in range(rng.choice((1, 1, 2))):
         *path, key = rng.choice([leaf for leaf in leaves(values) if leaf])
-        section = values
+        section, place = values, []
         for name in path:
-            section = section[name] if isinstance(section.get(name), dict) else section
+            if isinstance(section.get(name), dict):
+                section, place = section[name], [*place, name]
         if rng.random() < 0.2:
-            section[f"{key}{rng.choice('aq_')}"] = section.pop(key, None)
+            key, value = f"{key}{rng.choice('aq_')}", section.pop(key, None)
         else:
-            section[key] = rng.choice(VALUES)
-    return yaml.safe_dump(values).encode()
+            value = rng.choice(VALUES)
+        section[key] = value
+        place = (*place, key)
+        # A later change can replace the section of an earlier one.
+        changed = {**{old: was for old, was in changed.items() if old[: len(place)] != place}, place: value}
+    return yaml.safe_dump(values).encode(), changed
+
+
+def is_kept(values: Any, place: tuple, value: Any) -> bool:
+    """Whether a loaded recipe has the value that was written, and not another one, such as 1.0 for `true`."""
+    for name in place:
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    if isinstance(value, dict):  # with defaults for what it leaves out
+        return isinstance(values, dict)
+    return values == value and isinstance(values, bool) == isinstance(value, bool)
 
 
 def shipped(repository: Path) -> list[Path]:
@@ -89,18 +107,28 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1,
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folder, seed):
-    rng, recipes, refusals, num_read = random.Random(seed), shipped(repository), [], 0
+def test_a_changed_recipe_is_read_as_written_or_refused_by_the_names_of_what_changed(repository, in_folder, seed):
+    rng, recipes, num_read, num_refused = random.Random(seed), shipped(repository), 0, 0
     for _ in range(60):
         path = in_folder / "mutated.yaml"
-        path.write_bytes(mutated(rng.choice(recipes).read_text(), rng))
+        text, changed = mutated(rng.choice(recipes).read_text(), rng)
+        path.write_bytes(text)
         try:
-            load_recipe(path)
-            num_read += 1
+            recipe = load_recipe(path)
         except ValueError as err:
-            refusals.append(str(err))
-    assert min(num_read, len(refusals)) > 0
-    assert max(len(line) for message in refusals for line in message.splitlines()) < 2000
+            num_refused += 1
+            message = str(err)
+            assert max(map(len, message.splitlines())) < 2000
+            # A change of bytes has a file and a place, or it renamed a key or its value.
+            named = [f"`{name}`" in message or f".{name}" in message for name in (str(place[-1]) for place in changed)]
+            assert any(named) if changed else re.search(r"mutated\.yaml|mistake\(s\)", message), (changed, message)
+            continue
+        num_read += 1
+        values = recipe.to_dict()
+        assert [place for place, value in changed.items() if not is_kept(values, place, value)] == []
+        path.write_text(dump_recipe(recipe))
+        assert load_recipe(path) == recipe
+    assert min(num_read, num_refused) > 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -127,9 +155,9 @@ def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder,
     rng, refusals = random.Random(seed), []
     for _ in range(5):
         path = in_folder / "mutated.yaml"
-        path.write_bytes(mutated(yaml.safe_dump(small), rng))
+        path.write_bytes(mutated(yaml.safe_dump(small), rng)[0])
         try:
-            describe_plan(load_recipe(path))
+            assert describe_plan(load_recipe(path)).startswith("Plan of")
         except ValueError as err:
             refusals.append(str(err))
     assert all(len(message) < 20_000 for message in refusals)

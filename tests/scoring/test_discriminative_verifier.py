@@ -41,10 +41,10 @@ SOLUTIONS = [
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
-def _decoder(model_type: str, tokenizer) -> PreTrainedModel:
+def _decoder(model_type: str, tokenizer, num_labels: int = 1) -> PreTrainedModel:
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     sizes = {**SIZES, "num_key_value_heads": 2, "initializer_range": 0.2}
-    config = AutoConfig.for_model(model_type, vocab_size=len(tokenizer), num_labels=1, **sizes, **ids)
+    config = AutoConfig.for_model(model_type, vocab_size=len(tokenizer), num_labels=num_labels, **sizes, **ids)
     return AutoModelForSequenceClassification.from_config(config)
 
 
@@ -95,6 +95,22 @@ def test_scores_are_those_of_plain_forwards(kind, tokens_per_batch):
     ]
     assert scores == pytest.approx(by_hand, abs=1e-4)
     assert len({round(score, 3) for score in by_hand}) == len(by_hand)  # so that a wrong order would be seen
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_the_score_of_two_logits_is_their_difference(is_folder, tmp_path):
+    _, tokenizer, verifier_input = _verifier("llama")
+    model = _decoder("llama", tokenizer, num_labels=2)
+    texts = [[*tokenizer(f"{p}\n{s}")["input_ids"], tokenizer.eos_token_id] for p, s in zip(PROBLEMS, SOLUTIONS)]
+    with torch.no_grad():
+        by_hand = [model.eval()(input_ids=torch.tensor([ids])).logits.diff().item() for ids in texts]
+    if is_folder:
+        model.save_pretrained(tmp_path)
+        verifier_input.save_with(tokenizer, tmp_path)
+        scorer = VerifierScorer.from_pretrained(tmp_path, device="cpu")
+    else:
+        scorer = VerifierScorer(model, tokenizer, verifier_input)
+    assert scorer(PROBLEMS, SOLUTIONS) == pytest.approx(by_hand, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
@@ -214,11 +230,10 @@ def test_a_problem_that_fills_the_input_is_refused():
     assert len(scorer([PROBLEM], [SOLUTIONS[0]])) == scorer.num_cut == 1
 
 
-@pytest.mark.parametrize("num_labels", [2, 3])
-def test_more_logits_than_one_are_refused(num_labels):
+def test_more_logits_are_refused():
     model, tokenizer, verifier_input = _verifier("llama")
-    model.config.num_labels = num_labels
-    with pytest.raises(ValueError, match=f"num_labels={num_labels}"):
+    model.config.num_labels = 3
+    with pytest.raises(ValueError, match="3 logits"):
         VerifierScorer(model, tokenizer, verifier_input)
 
 

@@ -42,9 +42,13 @@ def beginnings(monkeypatch) -> Beginnings:
 def play_phase(tmp_path, game, reference):
     """Play one phase of a changed recipe, starting from the reference run."""
 
-    def play_it(phase: str, round_index: int, **changes):
+    def play_it(phase: str, round_index: int, *, learning_rate: float | None = None, **changes):
+        """A `learning_rate` may be one that a recipe refuses."""
         if not (tmp_path / "game").exists():
             branch_off(reference, tmp_path, f"round-{round_index:03d}/{phase}")
-        return play(load_recipe(game(**changes)), phase=phase, round_index=round_index)
+        recipe = load_recipe(game(**changes))
+        if learning_rate is not None:
+            recipe.player(phase).learning_rate = learning_rate
+        return play(recipe, phase=phase, round_index=round_index)
 
     return play_it

@@ -52,7 +52,7 @@ def open_folder(folder: str, *, device: str | None, template: str | None, asks: 
         template: Jinja template over `problem` and `solution` for a reward model, in place of its chat template.
         asks: Whether a language model is asked if every step is correct, in place of the likelihood of the solution.
     Returns: the scorer, and what gives its score.
-    Raises `ValueError` if the model has several outputs, or is of another kind.
+    Raises `ValueError` if the model is of another kind, or has logits that are not those of a verifier.
     """
     path, device = Path(folder), device or ("cuda" if torch.cuda.is_available() else "cpu")
     if ScoreVerifierSettings.is_in(path):
@@ -67,12 +67,10 @@ def open_folder(folder: str, *, device: str | None, template: str | None, asks: 
         return judge, "a language model's verdict" if asks else "the likelihood under a language model"
     if not any(name.endswith("ForSequenceClassification") for name in kinds):
         raise ValueError(
-            f"`{folder}` has a model of the kind {kinds}; name a sequence classifier with one output, "
-            "or a causal language model."
+            f"`{folder}` has a model of the kind {kinds}; name a sequence classifier, or a causal language model."
         )
-    if config.num_labels != 1:
-        raise ValueError(f"`{folder}` has {config.num_labels} outputs; name a reward model, which has one.")
     stated = getattr(config.get_text_config(), "max_position_embeddings", None) or MAX_LENGTH
     length, tokenizer = min(MAX_LENGTH, stated), load_tokenizer(folder)
     read = VerifierInput(template, None, length) if template else ClassifierInput(TEMPLATE, None, length)
-    return VerifierScorer(moved(load_classifier(folder), device), tokenizer, read), "a reward model"
+    kind = "a reward model" if config.num_labels == 1 else "the difference of two logits"
+    return VerifierScorer(moved(load_classifier(folder), device), tokenizer, read), kind

@@ -69,7 +69,7 @@ class MessageConfig:
         None, description="Entries of a message; by default as many as a witness has, or 16."
     )
     num_symbols: f.AtLeastTwo | None = Field(None, description="For `discrete`: symbols per entry; 2 by default.")
-    temperature: f.Positive | None = Field(
+    temperature: f.Temperature | None = Field(
         None, description="For `discrete`: temperature of the Gumbel softmax; 1 by default."
     )
 
@@ -183,10 +183,10 @@ class StackelbergSection:
     )
     unroll_steps: f.Count = Field(5, description="With `unrolled`: number of the prover's last steps.")
     batch_size: f.BatchSize = Field(64, description="Problems per step and process.")
-    learning_rate: f.NonNegative = Field(1e-4, description="The verifier's, and the prover's by default.")
-    prover_learning_rate: f.NonNegative | None = Field(None, description="The prover's, if it differs.")
-    weight_decay: f.NonNegative = Field(0.01, description="The verifier's, and the prover's by default.")
-    prover_weight_decay: f.NonNegative | None = Field(None, description="The prover's, if it differs.")
+    learning_rate: f.LearningRateOrZero = Field(1e-4, description="The verifier's, and the prover's by default.")
+    prover_learning_rate: f.LearningRateOrZero | None = Field(None, description="The prover's, if it differs.")
+    weight_decay: f.Weight = Field(0.01, description="The verifier's, and the prover's by default.")
+    prover_weight_decay: f.Weight | None = Field(None, description="The prover's, if it differs.")
     max_grad_norm: f.NonNegative = Field(
         1.0, description="The verifier's gradients are clipped to this norm; 0 for no limit."
     )
@@ -197,14 +197,12 @@ class StackelbergSection:
     prover_schedule: Literal["constant", "linear", "cosine"] | None = Field(
         None, description="The prover's, if it differs."
     )
-    entropy_bonus: f.NonNegative = Field(
+    entropy_bonus: f.Weight = Field(
         0.0,
         description="Weight of the entropy of the messages in the prover's loss, against messages that are all alike.",
     )
     correction: ScoreCorrection = Field("none", description="Correction of the verifier's loss for flipped labels.")
-    center: f.NonNegative = Field(
-        0.0, description="Weight of the mean squared score; `backward` needs a value above 0."
-    )
+    center: f.Weight = Field(0.0, description="Weight of the mean squared score; `backward` needs a value above 0.")
 
 
 @f.section

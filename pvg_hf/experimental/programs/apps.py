@@ -109,7 +109,7 @@ class AppsTask(DatasetProgramTask):
         try:
             cases = [_make_case(function, given, expected) for given, expected in zip(inputs, outputs)]
         except ValueError:
-            return "tests in an unknown form"
+            return _UNKNOWN
         backdoor = _read_backdoor(row)
         backdoor_cases = [StdinCase(backdoor["backdoor_input"], None, RULES)] if backdoor and function is None else []
         # First, so that `max_hidden_tests` keeps it.
@@ -130,6 +130,8 @@ class AppsTask(DatasetProgramTask):
 
 Tests = tuple[str | None, list[Any], list[Any]]
 
+_UNKNOWN = "tests that are not lists `inputs` and `outputs` of one length, with a list of arguments for a function"
+
 
 def _read_tests(row: Row) -> Tests | str:
     """Return the function, inputs and outputs of a row's tests; why they cannot be read, if so."""
@@ -138,14 +140,14 @@ def _read_tests(row: Row) -> Tests | str:
         try:
             stored = json.loads(row["input_output"] or "{}")
         except (ValueError, RecursionError):  # ValueError: not JSON, or an integer of more than 4,300 digits
-            return "tests in an unknown form"
+            return _UNKNOWN
     if not isinstance(stored, Mapping):
-        return "tests in an unknown form"
+        return _UNKNOWN
     inputs, outputs = stored.get("inputs") or [], stored.get("outputs") or []
     if not inputs or not outputs:
         return "no tests"
     if len(inputs) != len(outputs):
-        return "tests in an unknown form"
+        return _UNKNOWN
     function = stored.get("fn_name")
     # Graders of APPS unwrap outputs that are lists of one value.
     if function is not None and all(isinstance(output, list) and len(output) == 1 for output in outputs):

@@ -24,7 +24,8 @@ class MbppTask(DatasetProgramTask):
     MBPP+ as hidden ones.
 
     The tests are read from the text of the dataset's assertions and never run. A problem whose assertions have another
-    form than a call that is compared with a literal is left out. The only split of the dataset, `test`, has the
+    form than a call that is compared with a literal is left out. The hidden tests may be such assertions too. The only
+    split of the dataset, `test`, has the
     training problems; a recipe's `split.test_share` splits test problems off. The arguments are those of
     [`DatasetProgramTask`], without `num_test`.
     """
@@ -54,7 +55,7 @@ class MbppTask(DatasetProgramTask):
             visible = [_read_assertion(text, functions) for text in row["test_list"]]
             hidden = list(read_plus_tests(row["test"], functions))
         except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return "tests in an unknown form"
+            return "tests that are neither `assert f(...) == literal` nor the `inputs` and `results` of MBPP+"
         called = {case.function for case in (*visible, *hidden)}
         if len(called) > 1:
             return "tests of several functions"
@@ -112,12 +113,17 @@ def read_plus_tests(text: str, functions: set[str]) -> Iterator[CallCase]:
     Read the tests of MBPP+ from their text, without running it.
 
     The text assigns `inputs` (lists of arguments) and `results`, and calls `assertion(f(*inp), exp, atol)` in a loop.
-    Where it compares with a reference function in place of `results`, the tests have no expected value.
+    Where it compares with a reference function in place of `results`, the tests have no expected value. A text of
+    assertions only, as in MBPP, is read too.
 
     Raises `ValueError` if the text has another form.
     Raises `SyntaxError` if it is not Python.
     """
     tree = parse_python(text)
+    assertions = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    if assertions and all(isinstance(node, ast.Assert) for node in assertions):
+        yield from (_read_assertion(ast.unparse(node), functions) for node in assertions)
+        return
     values = {
         node.targets[0].id: node.value
         for node in tree.body

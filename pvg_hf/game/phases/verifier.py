@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from datasets import Dataset, Features, List, Value
 from peft import LoraConfig, PeftModel
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, Trainer
 
 from pvg_hf.check.verifier_kinds import LikelihoodPlanning, PairPlanning, ScorePlanning, VerifierPlanning
 from pvg_hf.config import Recipe
@@ -30,7 +30,7 @@ from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.proof_evaluations import label_new_proofs, open_meta_verifier, record_test_evaluations
-from pvg_hf.game.training import run_trainer, save_player
+from pvg_hf.game.training import BestStepCallback, run_trainer, save_player
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.score_head import draw_head
@@ -119,10 +119,12 @@ class PairVerifier(PairPlanning, VerifierKind):
             model=model,
             args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
             train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
+            # In the order of their labels, like those of the training.
+            eval_dataset=tokenize_pairs(heldout_pairs, tokenizer, verifier_input) if config.eval_steps else None,
             processing_class=tokenizer,
             verifier_input=verifier_input,
             peft_config=_new_adapter(config, model, revision),
-            callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
+            callbacks=[FiniteLossCallback(), BestStepCallback(config.patience), *_noise_callbacks(context.recipe)],
         )
         is_continued = (
             config.init == "warm" and context.round_index > 0
@@ -132,6 +134,7 @@ class PairVerifier(PairPlanning, VerifierKind):
             assert isinstance(trainer.model, PreTrainedModel | PeftModel)
             draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
         run_trainer(context, trainer, prefix="verifier")
+        kept = _record_validations(context, trainer, output)
         counts = {
             **report.as_metrics(),
             **heldout_report.as_metrics("heldout_pairs"),
@@ -142,7 +145,7 @@ class PairVerifier(PairPlanning, VerifierKind):
             write_json(output / PAIRS, counts)
         save_player(trainer, output, player="verifier", run=context.folder.root)
         line = score_heldout(context, context.players.pair_verifier(output), output, heldout)
-        return f"{assumed.line}{report.num_pairs} pairs, {line}"
+        return f"{assumed.line}{report.num_pairs} pairs, {kept}{line}"
 
     def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> VerifierScorer:
         return players.pair_verifier(folder, base_owner=base_owner)
@@ -241,22 +244,16 @@ class ScoreVerifier(ScorePlanning, VerifierKind):
             meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
             processing_class=tokenizer,
             peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
-            callbacks=[FiniteLossCallback()],
+            callbacks=[FiniteLossCallback(), BestStepCallback()],
         )
         if config.lora and (last := players.last_verifier(round_index)):
             assert isinstance(trainer.model, PeftModel)
             load_adapter_weights(trainer.model, last)  # a fresh one, so that the KL reference is the initial verifier
         run_trainer(context, trainer, prefix="verifier")
-        rewards = {
-            str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line
-        }
-        best = max(rewards.values())
-        context.record({"verifier/best_validation_reward": best})
-        if context.processes.is_main_process:
-            write_json(output / VALIDATION, rewards)
+        kept = _record_validations(context, trainer, output)
         save_player(trainer, output, player="verifier", run=context.folder.root)
         line = score_heldout(context, players.score_verifier(output), output, heldout)
-        return f"validation reward {best:.3f} at its best, {line}"
+        return f"{kept}{line}"
 
     def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> GenerativeVerifier:
         return players.score_verifier(folder)
@@ -274,6 +271,19 @@ class ScoreVerifier(ScorePlanning, VerifierKind):
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         return record_test_evaluations(context, output)
+
+
+def _record_validations(context: PhaseContext, trainer: Trainer, output: Path) -> str:
+    """Record the validations by step, and which step was kept; return a part of the phase's summary."""
+    metric, kept = trainer.args.metric_for_best_model, trainer.state.best_global_step
+    if metric is None or kept is None:
+        return ""
+    values = {str(line["step"]): line[metric] for line in trainer.state.log_history if metric in line}
+    name, best = metric.removeprefix("eval_"), values[str(kept)]
+    context.record({f"verifier/best_validation_{name}": best, "verifier/kept_step": kept})
+    if context.processes.is_main_process:
+        write_json(output / VALIDATION, values)
+    return f"validation {name} {best:.3f} at step {kept} of {trainer.state.global_step}, which is kept; "
 
 
 def _initial_score_verifier(players: PlayerLoader, round_index: int):

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from pvg_hf.core.disk_names import BASE_ROUND, round_name
-from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.markdown import hub_link, markdown_table
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.registrations import registered
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.hub.cards.facts import describe_sandbox, license_of
+from pvg_hf.hub.cards.facts import describe_sandbox, license_of, write_card
 from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.publication import Publication
 from pvg_hf.run.layout import RunFolder, pool_file
@@ -111,13 +111,14 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         sandbox=describe_sandbox(publication.folder),
         license=license,
         **card_highlights(publication),
+        hub_link=hub_link,
         **CARD_VALUES,
         paper=PAPER,
         citation=CITATION,
         solution_columns=columns_table(base, SOLUTION_MEANINGS),
         pair_columns=columns_table(pairs, PAIR_MEANINGS),
     )
-    return str(card)
+    return write_card(card)
 
 
 def _configs(publication: Publication) -> list[dict[str, Any]]:

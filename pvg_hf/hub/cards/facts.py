@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 
-from huggingface_hub import EvalResult
+from huggingface_hub import EvalResult, RepoCard
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.disk_names import round_name
-from pvg_hf.core.markdown import markdown_table
+from pvg_hf.core.markdown import hub_link, hub_url, markdown_table
 from pvg_hf.core.versions import show_versions
 from pvg_hf.evaluation.catalogue import heading_of
 from pvg_hf.evaluation.verifier_verdict import verifier_statements
 from pvg_hf.evaluation.verifiers_by_pools import OWN_ACCEPTED
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
+from pvg_hf.report.escaping import reveal
 from pvg_hf.report.tables import TableCell, figures_table, round_reader
 from pvg_hf.run.layout import RunFolder
 from pvg_hf.run.read import RoundData
@@ -76,7 +77,7 @@ def eval_results(rounds: Sequence[RoundData], player: str, *, task: str, dataset
             metric_value=round(figure.value, 4),
             metric_args={"interval": 0.95, "low": figure.low, "high": figure.high, "n": figure.n},
             source_name=f"evaluation of {tag}",
-            source_url=f"https://huggingface.co/datasets/{dataset}/blob/{tag}/evaluation/{tag}/metrics.json",
+            source_url=f"{hub_url(dataset, 'datasets')}/blob/{tag}/evaluation/{tag}/metrics.json",
         )
         for key, metric in CARD_FIGURES[player].items()
         if metric and (figure := rounds[-1].figure(key)).value is not None
@@ -122,13 +123,18 @@ def describe_base(config: PlayerConfig) -> str:
     if config.model in PACKAGED:
         return f"the model `{config.model}` that ships with pvg_hf"
     base = hub_base(config)
-    return f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub"
+    return hub_link(base) if base else "a model that is not on the Hub"
 
 
 def license_of(recipe: Recipe, stated: str | None) -> str | None:
     """Licence that the cards state: `stated`, or Apache-2.0 if all weights and problems ship with pvg_hf."""
     is_built_in = all(player.scratch or player.model in PACKAGED for player in (recipe.prover, recipe.verifier))
     return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
+
+
+def write_card(card: RepoCard) -> str:
+    """Return the text of a card; in what others wrote, characters that are invisible or reorder text are shown."""
+    return reveal(str(card).replace("\r\n", "\n"))
 
 
 def _show(cell: TableCell) -> str:

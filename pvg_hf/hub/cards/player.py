@@ -11,6 +11,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from pvg_hf.config import Recipe
 from pvg_hf.core.disk_names import CRITIC_FOLDER
 from pvg_hf.core.integrity import read_json
+from pvg_hf.core.markdown import hub_link
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.templates import outside_variables, split_instructions
 from pvg_hf.hub.cards.facts import (
@@ -23,6 +24,7 @@ from pvg_hf.hub.cards.facts import (
     hub_base,
     license_of,
     training_table,
+    write_card,
 )
 from pvg_hf.hub.cards.highlights import card_highlights
 from pvg_hf.hub.layout import BASES
@@ -83,11 +85,12 @@ def player_card(publication: Publication, player: str) -> str:
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
         sandbox=describe_sandbox(publication.folder),
+        hub_link=hub_link,
         **CARD_VALUES,
         paper=PAPER,
         citation=CITATION,
     )
-    return str(card)
+    return write_card(card)
 
 
 def _appends_end(files: Files) -> bool:
@@ -115,10 +118,11 @@ def base_card(publication: Publication, kind: str) -> str:
         base=describe_base(publication.player(player)),
         is_warmed_up=bool(publication.player(player).warmup),
         recipe=recipe,
+        hub_link=hub_link,
         **CARD_VALUES,
         paper=PAPER,
     )
-    return str(card)
+    return write_card(card)
 
 
 def role_prompts(recipe: Recipe) -> dict[str, Any]:
@@ -149,8 +153,7 @@ def _describe_start(publication: Publication, player: str) -> str:
     base = describe_base(publication.player(player))
     if not publication.has_base_repo(player):
         return base
-    repo_id = publication.repos.base(player)
-    return f"{base}, in [{repo_id}](https://huggingface.co/{repo_id})"
+    return f"{base}, in {hub_link(publication.repos.base(player))}"
 
 
 def _example(publication: Publication, recipe: Recipe) -> dict[str, Any]:

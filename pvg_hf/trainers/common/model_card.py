@@ -8,6 +8,7 @@ from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer
 
 from pvg_hf.core.afterwards import only_warning
+from pvg_hf.core.markdown import hub_link
 from pvg_hf.core.project import CARD_VALUES
 from pvg_hf.core.versions import installed_versions, show_versions
 
@@ -99,7 +100,7 @@ class ModelCardMixin(Trainer):
             name=model_name or self.hub_model_id or self.player.capitalize(),
             **CARD_VALUES,
             role=self.player,
-            base=f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub",
+            base=hub_link(base) if base else "a model that is not on the Hub",
             trainer=type(self).__name__,
             paper=PAPER,
             settings=settings,

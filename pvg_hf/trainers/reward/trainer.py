@@ -10,9 +10,10 @@ from accelerate.logging import get_logger
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
+from trl.trainer.utils import create_model_from_path
 
 from pvg_hf.core.stopwatch import count_tokens
 from pvg_hf.core.templates import render_chat
@@ -25,6 +26,7 @@ from pvg_hf.models.score_head import (
     is_head_trained,
     keep_head_precise,
     return_raw_scores,
+    subtract_logits,
 )
 from pvg_hf.models.token_flops import flops_per_token
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
@@ -84,9 +86,9 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Hub id, folder, or a classifier with one logit. A trained classifier with several logits is refused. A
-            language model of [`~pvg_hf.models.likelihood.score_by_likelihood`] takes token ids of
-            [`VerifierInput.encode`] with its `likelihood_scale`, and needs `verifier_input`.
+            Hub id, folder, or a classifier with one logit, or with two, which become their difference (that of correct
+            solutions minus the other). A language model of [`~pvg_hf.models.likelihood.score_by_likelihood`] takes
+            token ids of [`VerifierInput.encode`] with its `likelihood_scale`, and needs `verifier_input`.
         args ([`NoisyRewardConfig`], *optional*):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
@@ -116,7 +118,7 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
             exceed `max_length`. In streams they are skipped but not counted.
 
     Raises:
-        ValueError: for a number of logits other than one, a dataset in which all pairs exceed `max_length`, or columns
+        ValueError: for a head with other logits, a dataset in which all pairs exceed `max_length`, or columns
             that contradict the settings; in training, for scores of another shape.
         FloatingPointError: if a loss is not finite.
 
@@ -160,7 +162,7 @@ class NoisyRewardTrainer(LastStepMixin, ModelCardMixin, RewardTrainer):
         args = args or _default_arguments(model)
         if not isinstance(args, NoisyRewardConfig):
             raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
-        classifier = _checked_classifier(model, args)
+        model, classifier = _open_classifier(model, args, kwargs.get("quantization_config"))
         if scores_by_likelihood(classifier) and verifier_input is None:
             raise ValueError(
                 "A verifier that scores by likelihood takes token ids of `VerifierInput.encode`, which mark the place"
@@ -377,19 +379,21 @@ def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardC
     return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
 
 
-def _checked_classifier(
-    model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig
-) -> PreTrainedModel | PeftModel:
-    """Return the classifier to train, without its weights if TRL will load them."""
-    if not isinstance(model, str):
-        if not scores_by_likelihood(model):
-            check_classifier(model)
-        return model
-    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **parsed_dict(args.model_init_kwargs)}
-    origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
-    if not settings.get("ignore_mismatched_sizes", False):
-        check_classifier_source(model, **origin)
-    return empty_classifier(model, **origin)
+def _open_classifier(
+    model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig, quantization_config: Any
+) -> tuple[str | PreTrainedModel | PeftModel, PreTrainedModel | PeftModel]:
+    """Return what TRL is to train, and the classifier, without its weights if TRL will load them."""
+    if isinstance(model, str):
+        settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **parsed_dict(args.model_init_kwargs)}
+        origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
+        if settings.get("ignore_mismatched_sizes", False) or check_classifier_source(model, **origin) == 1:
+            return model, empty_classifier(model, **origin)
+        settings = {"quantization_config": quantization_config, **settings}
+        model = create_model_from_path(model, AutoModelForSequenceClassification, **settings)
+    if not scores_by_likelihood(model):
+        check_classifier(model)
+        subtract_logits(model)
+    return model, model
 
 
 def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:

@@ -99,11 +99,27 @@ UNREADABLE = row(
     7, "Match it.", "def match(x):\n    return None", ["assert not match('a')"], plus_tests("match", [["b"]], [0])
 )
 WITHOUT_TESTS = row(8, "Do it.", "def do(x):\n    return x", ["assert do(1) == 1"], plus_tests("do", [], []))
+PLAIN = row(
+    10,
+    "Triple it.",
+    "def triple(x):\n    return 3 * x",
+    ["assert triple(2) == 6"],
+    "import math\n\nassert triple(0) == 0\nassert set(triple([1])) == set([1])\n"
+    "assert math.isclose(triple(0.1), 0.3, rel_tol=1e-3)\n",
+)
+CHECKED = row(
+    11,
+    "Halve it.",
+    "def halve(x):\n    return x / 2",
+    ["assert halve(2) == 1"],
+    "def check(candidate):\n    assert candidate(4) == 2\n\ncheck(halve)\n",
+)
 ROWS = [SHARED, AREA, FIRST, WRONG, RANDOM, UNREADABLE, WITHOUT_TESTS, {**AREA, "task_id": 9}]
+UNKNOWN = "tests that are neither `assert f(...) == literal` nor the `inputs` and `results` of MBPP+"
 REASONS = {
     "5": "its solutions fail its tests",
     "6": "not deterministic",
-    "7": "tests in an unknown form",
+    "7": UNKNOWN,
     "8": "no visible and hidden tests",
     "9": "its text occurs twice",
 }
@@ -247,7 +263,7 @@ def test_plus_tests_are_read_without_being_run():
     assert cases[1] == CallCase("similar_elements", ((1, 1, 2), (1, 2)), (2, 1), rules)
     floats = list(read_plus_tests(AREA["test"], {"area"}))
     assert floats[1] == CallCase("area", (0.1,), 0.01, Comparison(float_tolerance=1e-6, are_tuples_lists=False))
-    for text in ("import os\nos.abort()", AREA["test"].replace("inputs", "values"), "assert area(1) == 1"):
+    for text in ("import os\nos.abort()", AREA["test"].replace("inputs", "values"), "import os", CHECKED["test"]):
         with pytest.raises(ValueError, match="not the tests"):
             list(read_plus_tests(text, {"area"}))
 
@@ -279,3 +295,14 @@ def test_literals_are_read_and_nothing_else(text, value):
 def test_a_number_of_test_problems_that_are_not_there_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="`num_test` is 4, but `evalplus/mbppplus` has no test problems"):
         load_task("mbpp", path=write_rows(tmp_path, ROWS), num_test=4).problems("test")
+
+
+def test_plain_assertions_are_hidden_tests_too(tmp_path):
+    task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, CHECKED]), sandbox="none")
+    (problem,) = task.problems("train")
+    tests = task.program_tests(problem)
+    assert [(case.arguments, case.expected) for case in tests.visible] == [((2,), 6)]
+    assert [(case.arguments, case.expected) for case in tests.hidden] == [((0,), 0), (([1],), [1]), ((0.1,), 0.3)]
+    assert tests.hidden[1].comparison == Comparison(is_ordered=False, counts_repeats=False)
+    assert tests.hidden[2].comparison.float_tolerance == 1e-3
+    assert task.left_out("train") == {"11": UNKNOWN}

@@ -10,13 +10,15 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.config import RecipeError
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pairs.build import TooFewPairsError
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier_model import load_classifier
-from tests.support.game_runs import branch_off
+from pvg_hf.run.layout import RunFolder
+from tests.support.game_runs import branch_off, differing, play_in_process
 
 pytestmark = pytest.mark.game
 
@@ -69,6 +71,82 @@ def test_the_new_head_is_the_same_in_every_round(tmp_path, game, reference, begi
         play(load_recipe(game(verifier__max_steps=1)), phase="verifier", round_index=round_index)
     (_, first), (_, second) = beginnings
     assert torch.equal(first[HEAD], second[HEAD])
+
+
+VALIDATED = {"verifier__eval_steps": 2, "verifier__save_steps": "auto", "verifier__lr_scheduler_type": "constant"}
+AUTO = {"verifier__save_steps": "auto"}
+CORRECTED = {"noise__rho0": 0.1, "noise__rho1": 0.1, "verifier__correction": "forward"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "metric"),
+    [
+        ({}, "loss"),
+        ({"verifier__lora": LORA}, "loss"),
+        ({"verifier__kind": "likelihood"}, "loss"),
+        ({"verifier__loss": "cross_entropy"}, "loss"),
+        (CORRECTED, "accuracy"),
+    ],
+    ids=["head", "adapter", "likelihood", "cross-entropy", "correction"],
+)
+def test_the_best_validated_step_is_kept(changes, metric, play_phase, tmp_path):
+    """With a constant learning rate, the verifier of a step is that of a training that ends there."""
+    folder = play_phase("verifier", 0, **VALIDATED, **changes).verifier(0)
+    values = read_json(folder / "validation.json")
+    assert list(values) == ["2", "4", "6", "8"]
+    best = (min if metric == "loss" else max)(values.values())
+    kept = next(int(step) for step, value in values.items() if value == best)
+    lines = [line for line in read_json_lines(folder / "metrics.jsonl") if "verifier/kept_step" in line]
+    assert [line["verifier/kept_step"] for line in lines] == [kept]
+    assert [line[f"verifier/best_validation_{metric}"] for line in lines] == [best]
+    weights = {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
+    assert len(weights) == 1
+    assert not list(folder.glob("checkpoint*"))
+    shutil.rmtree(tmp_path / "game")
+    plain = {**VALIDATED, "verifier__eval_steps": None, "verifier__max_steps": kept}
+    last = play_phase("verifier", 0, **plain, **changes).verifier(0)
+    assert {path.name: path.read_bytes() for path in last.glob("*.safetensors")} == weights
+    assert not (last / "validation.json").exists()
+
+
+# The third validation is killed in its checkpoint, and when the phase is all but finished.
+KILLS = [
+    {"event": "open", "pattern": r"verifier/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state"},
+    {"event": "open", "pattern": r"verifier/\.round-000\.partial/config\.json"},
+]
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.3])
+def test_a_killed_and_moved_phase_keeps_the_same_step(rate, reference, tmp_path, make_recipe):
+    changes = {**VALIDATED, "verifier__patience": 1, "verifier__max_steps": 12, "verifier__learning_rate": rate}
+    runs = []
+    for name in ("whole", "killed"):
+        branch_off(reference, tmp_path / name, "round-000/verifier")
+        for moment in KILLS if name == "killed" else ():
+            order = {"signal": "SIGKILL", "moment": moment, "phase": "verifier", "round_index": 0}
+            code = play_in_process({**order, "recipe": make_recipe(tmp_path / name, **changes)}, tmp_path / "log.txt")
+            # Patience may have ended the training before the third validation.
+            assert code == -9 or moment is KILLS[0], (tmp_path / "log.txt").read_text()
+            if code == 0:
+                break
+            (tmp_path / name).rename(tmp_path / f"{name}-moved")
+            name += "-moved"
+        play(load_recipe(make_recipe(tmp_path / name, **changes)), phase="verifier", round_index=0)
+        runs.append(RunFolder(tmp_path / name / "game"))
+    assert differing(*runs) == []
+    # The training ends at the first validation that is no better than all before it.
+    values = list(read_json(runs[1].verifier(0) / "validation.json").values())
+    assert [values[at] < min(values[:at]) for at in range(1, len(values) - 1)] == [True] * (len(values) - 2)
+    assert len(values) == 6 or values[-1] >= min(values[:-1])
+
+
+def test_a_verifier_is_not_chosen_by_labels_that_its_training_does_not_see(play_phase):
+    with pytest.raises(RecipeError, match=r"`verifier\.eval_steps` is 2, and `noise` flips labels in training only"):
+        play_phase("verifier", 0, verifier__eval_steps=2, noise__rho0=0.1, noise__resample="epoch", **AUTO)
+    with pytest.raises(RecipeError, match=r"`verifier\.save_steps`.*set `verifier\.eval_steps`"):
+        play_phase("verifier", 0, verifier__eval_steps=2)
+    with pytest.raises(RecipeError, match=r"`patience` .*`eval_steps`"):
+        play_phase("verifier", 0, verifier__patience=2)
 
 
 @pytest.mark.parametrize(("head", "is_kept"), [("keep", True), ("new", False)])
@@ -299,7 +377,7 @@ def test_exclusions_are_recorded(tmp_path, game, base, tokenizer):
 
 def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
     with pytest.raises(FloatingPointError, match=r"step 1 is nan"):
-        play_phase("verifier", 0, verifier__learning_rate=1.0e30)
+        play_phase("verifier", 0, learning_rate=1.0e30)
     assert not (tmp_path / "game" / "verifier" / "round-000").exists()
     assert len(read_json_lines(tmp_path / "game" / "metrics.jsonl")) == 0
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
-from transformers import AutoTokenizer, LlamaForCausalLM, LlamaForSequenceClassification
+from transformers import AutoTokenizer, EarlyStoppingCallback, LlamaForCausalLM, LlamaForSequenceClassification
 from trl import RewardConfig
 
 from pvg_hf.models.verifier_input import VerifierInput
@@ -111,9 +111,45 @@ def test_a_stream_is_trained_on_and_evaluated(tmp_path, words):
     assert trainer.evaluate()["eval_num_pairs"] == 8
 
 
-def test_two_logits_are_refused(tmp_path, words):
-    with pytest.raises(ValueError, match="has 2 logits"):
-        verifier_trainer(tmp_path, text_pairs(2), words, llama(num_labels=2))
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_training_starts_from_the_difference_of_two_logits(is_folder, tmp_path, words):
+    model = llama(num_labels=2)
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.no_grad():
+        difference = model(input_ids=ids).logits.diff().item()  # label 1 less label 0
+    model.save_pretrained(tmp_path / "base")
+    words.save_pretrained(tmp_path / "base")
+    trainer = verifier_trainer(
+        tmp_path, text_pairs(4), words, str(tmp_path / "base") if is_folder else model, max_steps=1
+    )
+    with torch.no_grad():
+        assert trainer.model(input_ids=ids).logits.item() == pytest.approx(difference, abs=1e-6)
+    trainer.train()
+    trainer.save_model(str(tmp_path / "trained"))
+    saved = VerifierScorer.from_pretrained(tmp_path / "trained", device="cpu")
+    assert saved.model.config.num_labels == 1
+
+
+def test_arguments_of_transformers_keep_the_best_step(tmp_path, words):
+    trainer = verifier_trainer(
+        tmp_path,
+        text_pairs(8),
+        words,
+        eval_dataset=text_pairs(4),
+        max_steps=6,
+        **{"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2},
+        **{"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False},
+    )
+    trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=3))
+    trainer.train()
+    losses = [line["eval_loss"] for line in trainer.state.log_history if "eval_loss" in line]
+    assert len(losses) == 3
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(min(losses), rel=1e-5)
+
+
+def test_other_logits_are_refused(tmp_path, words):
+    with pytest.raises(ValueError, match="has 3 logits"):
+        verifier_trainer(tmp_path, text_pairs(2), words, llama(num_labels=3))
 
 
 def test_a_language_model_is_refused(tmp_path, words):
@@ -128,10 +164,10 @@ def test_a_missing_side_is_named(missing, tmp_path, words):
         verifier_trainer(tmp_path, text_pairs(2).remove_columns(missing), words)
 
 
-def test_two_trained_labels_in_a_folder_are_refused_unless_a_new_head_is_asked_for(tmp_path, words):
-    llama(num_labels=2).save_pretrained(tmp_path / "base")
+def test_three_trained_labels_in_a_folder_are_refused_unless_a_new_head_is_asked_for(tmp_path, words):
+    llama(num_labels=3).save_pretrained(tmp_path / "base")
     words.save_pretrained(tmp_path / "base")
-    with pytest.raises(ValueError, match="2 labels"):
+    with pytest.raises(ValueError, match="3 logits"):
         verifier_trainer(tmp_path, text_pairs(2), words, str(tmp_path / "base"))
     settings = {"model_init_kwargs": {"ignore_mismatched_sizes": True}}
     trainer = verifier_trainer(tmp_path, text_pairs(2), words, str(tmp_path / "base"), **settings)

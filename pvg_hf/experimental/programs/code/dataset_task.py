@@ -43,7 +43,7 @@ from pvg_hf.tasks.base import PROBLEM_COLUMNS, Problem, Split, check_split
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2  # of the files of prepared problems
+VERSION = 3  # of the files of prepared problems
 MAX_TRIED = 10  # solutions of a problem that are tried
 MAX_REFERENCES = 3
 COMMON_IMPORTS = """\
