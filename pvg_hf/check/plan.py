@@ -304,7 +304,8 @@ def _describe_pretraining(recipe: Recipe) -> str:
     if not prover or not verifier:
         unknown = [name for name, number in flops.items() if not number]
         ratio = (
-            f"no share is known, as the configuration of the {' and the '.join(unknown)} has no `pretraining_flops`"
+            f"no share is known: the {' and the '.join(unknown)} is no well-known model, and its configuration has no"
+            " `pretraining_flops`"
         )
     else:
         ratio = f"the verifier took {verifier / prover:.1e} of the prover's operations"

@@ -152,10 +152,38 @@ def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | N
 
 def read_pretraining_flops(config: PlayerConfig, player: str) -> float | None:
     """
-    Operations of the pretraining of a player's initial weights (`pretraining_flops` of their configuration), if known.
+    Operations of the pretraining of a player's initial weights, if known: `pretraining_flops` of their configuration,
+    or those of a well-known model of this name. Supervised training of the weights adds little.
     """
-    stored = None if config.is_made else read_model_config(config, player)
-    return None if stored is None else stored.to_dict().get("pretraining_flops")
+    stored = None if config.scratch else read_model_config(config, player)
+    if stored is None:
+        return None
+    name = config.model.rstrip("/").rpartition("/")[2]
+    known = [flops for model, flops in _PRETRAINING.items() if name == model or name.startswith(f"{model}-")]
+    return stored.to_dict().get("pretraining_flops") or next(iter(known), None)
+
+
+_BILLION, _TRILLION = 1e9, 1e12
+
+# 6 operations per parameter and token (Kaplan et al. 2020), by the models' cards.
+_PRETRAINING = {
+    name: 6 * parameters * _BILLION * tokens * _TRILLION
+    for name, parameters, tokens in (
+        ("Qwen2.5-0.5B", 0.49, 18),
+        ("Qwen2.5-1.5B", 1.54, 18),
+        ("Qwen2.5-3B", 3.09, 18),
+        ("Qwen2.5-7B", 7.61, 18),
+        ("Qwen2.5-Coder-0.5B", 0.49, 18 + 5.5),  # continued from Qwen2.5
+        ("Qwen2.5-Coder-1.5B", 1.54, 18 + 5.5),
+        ("Qwen3-0.6B", 0.6, 36),
+        ("Qwen3-1.7B", 1.7, 36),
+        ("SmolLM2-135M", 0.135, 2),
+        ("SmolLM2-360M", 0.362, 4),
+        ("SmolLM2-1.7B", 1.71, 11),
+        ("Llama-3.2-1B", 1.23, 9),
+        ("Llama-3.2-3B", 3.21, 9),
+    )
+}
 
 
 def measure_size(

@@ -165,13 +165,19 @@ def _free_mappings(config: type) -> frozenset[str]:
 
 
 def list_memory_settings(recipe: Recipe, phase: str) -> str:
-    """List the settings that lower a phase's peak memory, with their values, most effective first."""
+    """List the settings that could still lower a phase's peak memory, with their values, most effective first."""
     chosen = [
         (key, mark)
         for key, mark in sorted(f.marks_of(Recipe, f.LowersMemory), key=lambda pair: pair[1].rank)
         if phase in (mark.phases or key.split(".")[:1]) and (recipe.prover.has_critic or not mark.needs_critic)
     ]
+    chosen = [(key, mark) for key, mark in chosen if not _is_made(mark.change, _value(recipe, key))]
     return "; ".join(f"`{key}` ({mark.change}, now {_value(recipe, key)})" for key, mark in chosen)
+
+
+def _is_made(change: str, value: object) -> bool:
+    """Whether a value is already the one that a change leads to."""
+    return value == {"lower": 1, "add": True, "true": True}.get(change, change)
 
 
 def _value(recipe: Recipe, key: str) -> object:

@@ -90,7 +90,7 @@ _PARTS = {"score": "", "error": "/error", "num_scored": "/n"}  # suffix in a hel
 
 
 def _last_scores(metrics: Sequence[Mapping[str, Any]], key: str) -> dict[str, float]:
-    line = next((line for line in reversed(metrics) if key in line), {})
+    line: Mapping[str, Any] = next((line for line in reversed(metrics) if key in line), {})
     found = {f"{part}/helpful_correct": line.get(key + suffix) for part, suffix in _PARTS.items()}
     return {name: value for name, value in found.items() if value is not None}
 

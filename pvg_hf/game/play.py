@@ -43,7 +43,7 @@ from pvg_hf.game.publish import begin_from_hub, is_report_due, publish_rounds, r
 from pvg_hf.game.training import remove_training_files
 from pvg_hf.models.hardware import Hardware, join_processes
 from pvg_hf.report.pilot_findings import Pilot
-from pvg_hf.run.environment import full_command, script_line
+from pvg_hf.run.environment import full_command, processes_asked, script_line
 from pvg_hf.run.layout import (
     METRICS,
     PhaseKey,
@@ -57,6 +57,7 @@ from pvg_hf.run.layout import (
 from pvg_hf.run.lock import locked
 from pvg_hf.run.phase_record import recording, staged
 from pvg_hf.run.resume import check_same_recipe, describe_changes, prepare_resume, write_derived
+from pvg_hf.sampling.engines import ENGINE_WORDS
 from pvg_hf.tasks import Task
 
 logger = logging.getLogger(__name__)
@@ -104,6 +105,13 @@ def play(
     phases = choose_phases(recipe, phase, round_index)
     stop = StopRequest()
     processes = join_processes(recipe.device)
+    if processes.num_processes == 1 and (asked := processes_asked()) > 1:
+        logger.warning(
+            "`accelerate launch` was asked for %d processes and started one, as it does on a CPU: start `torchrun"
+            " --nproc_per_node %d` in its place.",
+            asked,
+            asked,
+        )
     folder = RunFolder.of(recipe)
     for setting in admit_recipe(recipe):
         logger.info("The recipe %s %s", setting.effect.verb, setting)
@@ -211,7 +219,7 @@ def _play_phase(
     is_main = context.processes.is_main_process
     if is_main and not folder.has_event("sampling", **engine._asdict()):
         folder.log_event("sampling", **engine._asdict())
-        logger.info("Solutions are sampled by `%s`, because %s.", engine.name, engine.reason)
+        logger.info("Solutions are sampled %s, because %s.", ENGINE_WORDS[engine.name], engine.reason)
     for callback in callbacks:
         callback.on_phase_begin(context)
     with (

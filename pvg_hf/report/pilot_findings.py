@@ -87,7 +87,8 @@ class Pilot:
     def describe_role(self, role: Role) -> str:
         """Describe the outcomes of a role in a line."""
         counts = self.counts(role)
-        return f"{counts.total()} problems in the {role} role: {describe_outcomes(counts)}"
+        outcomes = describe_outcomes({str(outcome): number for outcome, number in counts.items()})
+        return f"{counts.total()} problems in the {role} role: {outcomes}"
 
     def examples(self) -> dict[Outcome, list[Row]]:
         """The first solutions of each outcome, of different roles if several have it."""
@@ -175,13 +176,11 @@ class Pilot:
         for role, outcomes in lacking.items():
             # The advice for the base role is for all.
             items += [few[o](role) for o in outcomes if role == Role.BASE or o not in lacking.get(Role.BASE, ())]
-        items += [self._advice_on_spread(role) for role in self.recipe.prover.trained_roles]
-        return list(filter(None, items))
+        spread = {role: self.spread(role).value for role in self.recipe.prover.trained_roles}
+        few_mixed = [role for role, share in spread.items() if share is not None and share < LITTLE_SPREAD]
+        return items + [self._advice_on_spread(role) for role in few_mixed]
 
-    def _advice_on_spread(self, role: Role) -> str | None:
-        share = self.spread(role)
-        if share.value is None or share.value >= LITTLE_SPREAD:
-            return None
+    def _advice_on_spread(self, role: Role) -> str:
         return (
             f"Few groups of the {role} role have correct and other solutions: raise `prover.temperature`"
             f" ({self.recipe.prover.temperature:g} now), end `prover.warmup` earlier if it has one, or let problems"

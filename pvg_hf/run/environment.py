@@ -77,6 +77,13 @@ def _parent_command() -> list[str]:
         return []
 
 
+def processes_asked() -> int:
+    """Number of processes on the command line of `accelerate launch`; 1 if it has none, or did not start this one."""
+    words = " ".join(_parent_command() if is_by_accelerate() else []).replace("-", "_").replace("=", " ").split()
+    place = words.index("__num_processes") + 1 if "__num_processes" in words else len(words)
+    return int(words[place]) if place < len(words) and words[place].isdecimal() else 1
+
+
 def is_alone() -> bool:
     """Whether this is the only process of the run."""
     return os.environ.get("WORLD_SIZE", "1") == "1"

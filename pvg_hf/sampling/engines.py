@@ -84,6 +84,15 @@ class VllmSampler(Sampler):
 logger = logging.getLogger(__name__)
 
 
+ENGINE_WORDS = {
+    "transformers": "in this process, without vLLM",
+    "continuous": "by transformers' continuous batching",
+    "vllm_colocate": "by vLLM in this process",
+    "vllm_server": "by a vLLM server",
+}
+"""Says where solutions are sampled, by the value of `prover.generation`."""
+
+
 class EngineChoice(NamedTuple):
     """What samples solutions, and why."""
 

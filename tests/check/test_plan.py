@@ -63,9 +63,10 @@ def test_a_plan_states_the_verifiers_share_of_the_provers_pretraining(values, ti
     assert "the verifier took 1.5e-02 of the prover's operations (Kirchner et al.: 1e-3 to 1.6e-2 works" in plan
 
 
-@pytest.mark.parametrize(
-    ("overrides", "unknown"), [([], "the prover and the verifier"), (["prover.warmup={}"], "the prover")]
-)
+SCRATCH = "prover.scratch={config: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2}}"
+
+
+@pytest.mark.parametrize(("overrides", "unknown"), [([], "the prover and the verifier"), ([SCRATCH], "the prover")])
 def test_a_plan_says_which_pretraining_is_not_known(overrides, unknown, values, tiny_prover, tmp_path):
     folder = Path(shutil.copytree(tiny_prover, tmp_path / "stated"))
     config = json.loads((folder / "config.json").read_text())
@@ -73,7 +74,16 @@ def test_a_plan_says_which_pretraining_is_not_known(overrides, unknown, values, 
     if overrides:
         values = {**values, **{player: {**values[player], "model": str(folder)} for player in ("prover", "verifier")}}
     plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
-    assert f"no share is known, as the configuration of {unknown} has no `pretraining_flops`" in plan
+    assert f"no share is known: the {unknown.removeprefix('the ')} is no well-known model" in plan
+
+
+def test_a_plan_knows_the_pretraining_of_well_known_models(values, tiny_prover, tmp_path):
+    """By their cards, 6 * .135e9 * 2e12 and 6 * .49e9 * 18e12 operations, also of a model that is warmed up."""
+    for player, name in (("prover", "Qwen2.5-0.5B-Instruct"), ("verifier", "SmolLM2-135M")):
+        values[player]["model"] = str(shutil.copytree(tiny_prover, tmp_path / name))
+    for overrides in ([], ["prover.warmup={}"]):
+        plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+        assert "the verifier took 3.1e-02 of the prover's operations" in plan
 
 
 def test_a_plan_of_very_many_rounds_does_not_check_each(values):

@@ -35,6 +35,21 @@ def test_the_error_names_the_settings_in_order_with_their_values():
     assert "and more of it" not in text
 
 
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"lora": {}}, "prover.lora"),
+        ({"gradient_checkpointing": True}, "prover.gradient_checkpointing"),
+        ({"quantization": "4bit", "lora": {}}, "prover.quantization"),
+        ({"micro_batch_size": 1}, "prover.micro_batch_size"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_setting_that_is_made_is_no_advice(values, key):
+    assert f"`{key}`" in list_memory_settings(Recipe(), "prover")
+    assert f"`{key}`" not in list_memory_settings(load_recipe({"prover": values}), "prover")
+
+
 @pytest.mark.parametrize(("phase", "is_named"), [("prover", True), ("mint", False)])
 def test_a_critic_is_named_in_its_phase(phase, is_named):
     recipe = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"critic": "verifier"}}})

@@ -19,6 +19,7 @@ from pvg_hf.run.environment import (
     is_by_accelerate,
     launcher,
     launcher_for,
+    processes_asked,
     script_line,
 )
 
@@ -150,6 +151,23 @@ def test_a_variable_of_accelerate_is_no_launcher(parent, is_launcher, monkeypatc
     assert is_by_accelerate() == is_launcher
     monkeypatch.delenv("ACCELERATE_MIXED_PRECISION")
     assert not is_by_accelerate()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["launch", "--cpu", "--num_processes", "2", "-m", "pvg_hf"], 2),
+        (["launch", "--num-processes=4", "game.py"], 4),
+        (["launch", "game.py"], 1),
+        (["launch", "--num_processes"], 1),
+    ],
+)
+def test_the_processes_that_accelerate_was_asked_for_are_known(words, asked, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    monkeypatch.setattr("pvg_hf.run.environment._parent_command", lambda: ["python", "bin/accelerate", *words])
+    assert processes_asked() == asked
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION")  # another program started this process
+    assert processes_asked() == 1
 
 
 def test_several_processes_need_a_launcher():

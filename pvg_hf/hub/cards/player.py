@@ -1,6 +1,6 @@
 """The model cards of a round's prover and verifier, and of the base weights of their adapters."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,8 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
     `examples` with their `solution`; `separator`, which follows an example in a text; and `chat_template_kwargs`. If
     its custom task cannot be imported, only the templates in the recipe are included.
     """
-    templates, examples, separator = dict(recipe.task.prompts), (), Task.example_separator
+    templates, separator = dict(recipe.task.prompts), Task.example_separator
+    examples: Sequence[dict[str, str]] = ()
     with suppress(ValueError):
         task = find_task_class(recipe.task.name)
         number = task.default_few_shot if recipe.task.few_shot is None else recipe.task.few_shot
