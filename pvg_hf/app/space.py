@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import HfApi, RepoCard
+from huggingface_hub import HfApi, SpaceCard, SpaceCardData
 
 from pvg_hf.app.header import describe_recipe
 from pvg_hf.app.index import pool_files
@@ -78,7 +78,8 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = (), *,
 
 def _write_readme(path: Path, place: str, folder: RunFolder | None, copied: Path, *, is_study: bool) -> None:
     """Complete the README of `space_app/` by the run's name, its recipe, and the repositories of a published run."""
-    card = RepoCard(path.read_text(encoding="utf-8"))
+    card = SpaceCard(path.read_text(encoding="utf-8"))
+    assert isinstance(card.data, SpaceCardData)
     published = [] if folder is None else [event["run"] for event in folder.find_events("published")]
     repos = RunRepos.parse(place) if folder is None else RunRepos.parse(published[-1]) if published else None
     name, facts = place.rpartition("/")[2], ""
@@ -91,7 +92,7 @@ def _write_readme(path: Path, place: str, folder: RunFolder | None, copied: Path
         links = f" Published: {', '.join(map(hub_link, models))}, {hub_link(repos.solutions, 'datasets')}."
     card.data.title = f"{name}: {'a study of its solutions' if is_study else 'a prover-verifier game'}"
     if not is_study:
-        del card.data.hf_oauth  # nobody logs in
+        card.data.pop("hf_oauth")  # nobody logs in
     begin, of_app, of_study = card.text.split(_SECTION)
     card.text = f"{begin.rstrip()}\n\nThe run `{name}`.{facts}{links}\n{of_study if is_study else of_app}"
     path.write_text(str(card), encoding="utf-8")

@@ -264,7 +264,7 @@ def _describe(errors: Iterable[Mapping[str, Any]], config: type, place: Sequence
     reasons: dict[str, tuple[list[str], str]] = {}
     for error in errors:
         location = [cut_to_line(str(part)) for part in error["loc"]]
-        if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        if error["type"] in ("unexpected_keyword_argument", "extra_forbidden", "invalid_key"):
             *sections, key = location
             within = ".".join([*place, *sections])
             where = f" in section `{within}`" if within else ""

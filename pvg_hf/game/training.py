@@ -320,9 +320,10 @@ class BestStepCallback(TrainerCallback):
         if state.best_global_step:  # the run may have been moved since the checkpoint was saved
             state.best_model_checkpoint = str(Path(args.output_dir) / f"checkpoint-{state.best_global_step}")
 
-    def on_evaluate(self, args, state, control, metrics: Mapping[str, float], **kwargs):
+    def on_evaluate(self, args, state, control, metrics: Mapping[str, float] | None = None, **kwargs):
         if self.patience is None or state.best_metric is None:
             return
+        assert metrics is not None
         value = metrics[args.metric_for_best_model]
         is_better = value > state.best_metric if args.greater_is_better else value < state.best_metric
         if not is_better and state.global_step >= state.best_global_step + self.patience * state.eval_steps:

@@ -178,12 +178,13 @@ def count_logits(config: PretrainedConfig) -> int:
 
 def _correct_index(config: PretrainedConfig) -> int:
     """Return which of two logits is that of correct solutions."""
-    labels = {index: str(label).lower().replace(" ", "_") for index, label in config.id2label.items()}
+    stated = {int(index): str(label) for index, label in (config.id2label or {}).items()}
+    labels = {index: label.lower().replace(" ", "_") for index, label in stated.items()}
     for index, label in labels.items():
-        if labels[1 - index] in _OPPOSITES.get(label, "").split():
+        if labels.get(1 - index) in _OPPOSITES.get(label, "").split():
             return index
     raise ValueError(
-        f"The model has two logits for {list(config.id2label.values())}, and it is unclear which is for correct"
+        f"The model has two logits for {list(stated.values())}, and it is unclear which is for correct"
         " solutions. Say so in its configuration: `config.id2label = {0: 'incorrect', 1: 'correct'}`, or the other way"
         " round."
     )
@@ -199,7 +200,8 @@ def subtract_logits(model: PreTrainedModel | PeftModel) -> None:
     """
     if count_logits(model.config) == 1:
         return
-    classifier, correct = classifier_of(model), _correct_index(model.config)
+    classifier: Any = classifier_of(model)
+    correct = _correct_index(model.config)
     layers = [
         (place, layer)
         for name in score_head_modules(model)

@@ -202,6 +202,7 @@ REFUSED = {
     "time as a rate": ("prover: {learning_rate: 12:30}", ["`prover.learning_rate`", "'12:30'"]),
     "time as a count": ("num_rounds: 1:30", ["`num_rounds`", "'1:30'"]),
     "octal": ("seed: 010", ["`seed`", "'010'"]),
+    "number as a key": ("task: {1: 2}", ["Unknown key `1` in section `task`", "`options`"]),
     "part of a round": ("num_rounds: 2.0", ["`num_rounds`", "whole number", "2.0"]),
     "mistaken rate": ("verifier: {learning_rate: 1e6}", ["`verifier.learning_rate`", "at most 10", "1000000"]),
     "mistaken temperature": ("prover: {temperature: 1e9}", ["`prover.temperature`", "at most 100", "1000000000"]),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate.logging import get_logger
@@ -389,7 +389,7 @@ def _open_classifier(
         if settings.get("ignore_mismatched_sizes", False) or check_classifier_source(model, **origin) == 1:
             return model, empty_classifier(model, **origin)
         settings = {"quantization_config": quantization_config, **settings}
-        model = create_model_from_path(model, AutoModelForSequenceClassification, **settings)
+        model = create_model_from_path(model, cast(Any, AutoModelForSequenceClassification), **settings)
     if not scores_by_likelihood(model):
         check_classifier(model)
         subtract_logits(model)
