@@ -4,11 +4,12 @@ import pytest
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING
+from pvg_hf.core.integrity import convert, read_json, read_json_lines
+from pvg_hf.core.stopwatch import EVALUATING, GRADING, OTHER, SCORING, TRAINING, WRITING, TimeSplit
 from pvg_hf.game.context import GameCallback
 from pvg_hf.run.layout import PhaseKey, RunFolder, schedule
 from pvg_hf.run.phase_record import read_record
+from pvg_hf.run.resume import check_same_recipe
 from tests.support.game_runs import (
     branch_off,
     check_same_so_far,
@@ -76,12 +77,11 @@ def test_a_refused_start_leaves_no_folder(tmp_path, game):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_which_nothing_was_played_says_that_it_can_be_deleted(tmp_path, game):
+def test_a_run_of_which_nothing_was_played_may_begin_with_another_recipe(tmp_path, game):
     folder = RunFolder(tmp_path / "game")
     folder.root.mkdir()
     folder.write_recipe(load_recipe(game()))
-    with pytest.raises(ValueError, match=r"`prover\.beta`(.|\n)*delete .*game"):
-        play(load_recipe(game(prover__beta=0.5)))
+    check_same_recipe(folder, load_recipe(game(prover__beta=0.5, seed=1)))
 
 
 def test_round_without_its_phase_is_refused(tmp_path, game):
@@ -242,4 +242,4 @@ def test_what_a_phase_spent_its_time_on_is_kept(phase, with_tokens, further, ref
     assert all(split[kind].flops > split[kind].tokens for kind in with_tokens)
     assert sum(spent.seconds for spent in split.values()) == pytest.approx(record.seconds)
     ends = [event for event in read_json_lines(reference.events) if event["event"] == "phase_finished"]
-    assert record.split in [event["split"] for event in ends]
+    assert record.split in [convert(event["split"], TimeSplit) for event in ends]
