@@ -297,10 +297,10 @@ def _accuracy(run: RunData) -> float:
 
 def _rise(run: RunData) -> float:
     rises = [
-        one["rise"]["value"]
+        one.rise.value
         for phase in run.false_positives
-        for one in phase["rises"]
-        if (one["checker"], one["role"]) == ("labels", Role.HELPFUL) and one["rise"]["value"] is not None
+        for one in phase.rises
+        if (one.checker, one.role) == ("labels", Role.HELPFUL) and one.rise.value is not None
     ]
     return float(np.mean(rises)) if rises else np.nan
 

@@ -30,7 +30,8 @@ def fit_to_memory(amounts: Amounts, sizes: Sizes, phase: str, *, most: int | Non
     if fewer than `BUSY_TEXTS` texts would fit otherwise; on a CPU, only if not even one does. Micro-batches of more
     than `most` rows, if given, ran out of memory. In phases without a learner, the recipe stays as it is.
     """
-    if phase not in LEARNERS:
+    config = amounts.recipe.player(phase) if phase in LEARNERS else None
+    if config is None or "auto" not in (config.micro_batch_size, config.gradient_checkpointing):
         return amounts.recipe
     longest = replace(amounts, lengths=_longest(amounts))
     share = USED_SHARE if amounts.hardware.has_gpu else USED_SHARE_OF_MACHINE / amounts.num_processes

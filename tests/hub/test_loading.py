@@ -32,6 +32,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
 from pvg_hf.report.headline import write_headline
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_copy
 from pvg_hf.run.read import load_figures
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task
@@ -247,6 +248,7 @@ def make_adapters(reference, tmp_path, tokenizer):
         run.recipe.write_text(yaml.safe_dump(load_recipe(recipe).to_dict(), sort_keys=False))
         VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64).save_with(tokenizer, run.verifier(0))
         shutil.copy(reference.verifier(0) / "calibration.json", run.verifier(0))
+        seal_copy(run)
         return run
 
     return make

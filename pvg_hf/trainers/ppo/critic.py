@@ -92,7 +92,9 @@ def _critic_from_adapter(prover: PreTrainedModel | PeftModel) -> PeftModel:
 
 
 def _critic_adapter_config(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
-    own = add_trained_head(peft_config, model)
+    of_any_model = copy.copy(peft_config)
+    of_any_model.task_type = None
+    own = add_trained_head(of_any_model, model)
     own.task_type, own.inference_mode = "TOKEN_CLS", False
     return own
 
