@@ -36,7 +36,7 @@ from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.experimental.sweep.seeds import mean_over_seeds, show_figure
 from pvg_hf.game.phases.evaluate import read_test_rows
 from pvg_hf.game.play import play
-from pvg_hf.models.score_head import has_trained_head
+from pvg_hf.models.score_head import is_sequence_classifier
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_initial_verifier
@@ -139,7 +139,7 @@ def base_game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:
     seed, model = game
     verifier = replace(recipe.verifier, model=model, head="new")
     stored = read_model_config(verifier, "verifier")
-    if stored is not None and has_trained_head(stored):
+    if stored is not None and is_sequence_classifier(stored):
         verifier = replace(verifier, head="keep")
     return replace(recipe, name=f"{recipe.name}-{label(model)}-seed-{seed}", seed=seed, verifier=verifier)
 

@@ -163,6 +163,10 @@ def test_more_than_a_few_unreadable_lines_are_refused(tmp_path, num_good, num_ba
         ("a.jsonl.bz2", bz2.compress(TEXT.encode())[:40], r"Cannot read .*a\.jsonl\.bz2"),
         ("a.jsonl.zst", COMPRESS[".zst"](TEXT.encode())[:40], r"Cannot read .*a\.jsonl\.zst"),
     ],
+    ids=[
+        *("unknown kind", "cut JSON", "JSON of other rows", "cells without a heading", "not UTF-8", "cut Parquet"),
+        *("cut gzip", "no gzip", "cut xz", "cut bz2", "cut zstd"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)

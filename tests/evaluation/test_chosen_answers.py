@@ -5,10 +5,10 @@ from itertools import islice, permutations
 import pandas as pd
 import pytest
 
-from pvg_hf.core.score_calibration import ScoreCalibration
+from pvg_hf.core.score_calibration import GRID, ScoreCalibration
 from pvg_hf.evaluation.chosen_answers import choose_answers, compare_rules, describe_rules
 
-CALIBRATION = ScoreCalibration({"slope": 1.0, "intercept": 0.0}, [0.0, 1.0], [0.0, 1.0], 10, 5)
+CALIBRATION = ScoreCalibration({"slope": 1.0, "intercept": 0.0}, [*GRID], [*GRID], 10, 5)
 
 
 def rows_of(*solutions: tuple[str, float, bool]) -> pd.DataFrame:
