@@ -400,7 +400,7 @@ def test_folder_of_imported_solutions_is_checked(mistakes_of, tmp_path):
     (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}", "bootstrap.import_split=train")
     assert mistake.startswith("`bootstrap.import_from`")
     assert "`train`" in mistake
-    assert "`test`" in mistake
+    assert "['test']" in mistake
 
 
 def test_trainer_arguments_that_the_game_does_not_set_are_accepted(mistakes_of, recipe_of, hardware):
