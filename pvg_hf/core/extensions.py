@@ -137,7 +137,8 @@ def load_extension(spec: str, kind: str) -> Any:
             f"{suggest(match['name'], public)}"
         ) from err
     home = inspect.getmodule(found)
-    if _is_ours(match["module"]) and (home is None or not _is_ours(home.__name__)):
+    is_elsewhere = callable(found) if home is None else not _is_ours(home.__name__)
+    if _is_ours(match["module"]) and is_elsewhere:
         # Code of this package needs no consent, and what it imports from elsewhere is none of it.
         raise ValueError(f"Cannot load the {kind} `{spec}`: `{match['name']}` is not defined in `pvg_hf`.")
     return found

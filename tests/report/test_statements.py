@@ -132,7 +132,7 @@ EXPECTED = "The sneaky role is trained for goodharting: the alert says when the 
     ids=["none", "of every good game", "of the helpful role", "both"],
 )
 def test_alerts_are_counted_by_kind(run, kinds, mark, text):
-    statement = said(replace(run, events=alerts_of(*kinds)), "Alerts")
+    statement = said(replace(run, events=[{"event": "phase_finished"}, *alerts_of(*kinds)]), "Alerts")
     assert (statement.mark, statement.text) == (mark, text)
     assert statement.links == {
         f"{kind.replace('_', ' ')} ({kinds.count(kind)})": f"alert-{kind}" for kind in dict.fromkeys(kinds)

@@ -82,7 +82,8 @@ def test_the_key_of_an_argument_is_found(overrides, player, argument, key):
 
 @pytest.mark.parametrize("trainer", ["verifier", "score", "prover"])
 def test_computed_arguments_are_set(trainer):
-    recipe = load_recipe({}, ["verifier.kind=score"] if trainer == "score" else [])
+    settings = {"score": ["verifier.kind=score"], "verifier": ["verifier.eval_steps=10"]}.get(trainer, [])
+    recipe = load_recipe({}, settings)
     player = "prover" if trainer == "prover" else "verifier"
     config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
     sections = {"score": type(recipe.verifier.score_settings)}.get(trainer, type(config))
