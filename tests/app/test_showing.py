@@ -68,10 +68,10 @@ def test_marked_words_are_escaped():
 def test_steps_have_the_score_of_the_text_so_far(index, scores, believed_from):
     listed = index.find(Query(), 0, 1)[0]
     solution = ShownSolution(listed, [Line("a"), Line(""), Line("b"), Line("c")], "3", None, True)
-    shown = with_steps(solution, scores, 0.0)
+    shown = with_steps(solution, scores, [score >= 0 for score in scores])
     assert [line.so_far for line in shown.lines] == [f"{scores[0]:+.2f}", "", f"{scores[1]:+.2f}", f"{scores[2]:+.2f}"]
     assert shown.believed_from == believed_from
-    assert with_steps(solution, scores, None).believed_from is None
+    assert with_steps(solution, scores, [None] * 3).believed_from is None
 
 
 def test_a_problem_in_every_round_has_the_scores_of_all_verifiers(index):

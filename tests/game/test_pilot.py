@@ -60,7 +60,7 @@ def test_a_game_that_cannot_work_is_stopped_before_it_begins(how, changes, reaso
     with pytest.raises(ValueError, match=reason):
         play(recipe)
     folder = RunFolder.of(recipe)
-    assert {path.name for path in folder.root.iterdir()} == {".lock", "pilot.json"}
+    assert {path.name for path in folder.root.iterdir()} == {".lock", "pilot.json", "state.json"}
     written = folder.pilot.stat().st_mtime_ns
     with pytest.raises(ValueError, match=reason):  # from what is kept
         play(recipe)
