@@ -62,7 +62,7 @@ class PilotFile:
 
 @dataclass(frozen=True)
 class MetricLine:
-    """What every line of `metrics.jsonl` has besides its metrics."""
+    """Fields of each line of `metrics.jsonl`, besides its metrics."""
 
     phase: str
     round: int | None
@@ -71,7 +71,7 @@ class MetricLine:
 
 @dataclass(frozen=True)
 class LoggedEvent:
-    """What every line of `events.jsonl` has."""
+    """Fields of each line of `events.jsonl`."""
 
     event: str
     time: float | None = None
@@ -175,7 +175,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """What is read of a checkpoint's `trainer_state.json`."""
+    """Fields of a checkpoint's `trainer_state.json` that are read."""
 
     global_step: int
     max_steps: int

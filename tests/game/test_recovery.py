@@ -104,7 +104,7 @@ def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play
     """20 steps of one solution each: incorrect solutions to problems of D_pi, none of which the verifier trains on."""
     shown = []
 
-    def note_rows(model, tokenizer, rows, settings, callbacks):
+    def note_rows(model, tokenizer, rows, settings):
         shown.extend(rows)
         return [{"num_tokens": 0}]
 
