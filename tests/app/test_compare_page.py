@@ -12,6 +12,7 @@ from pvg_hf.app.compare_page import comparison_table, flipped_problems, show_com
 from pvg_hf.app.runs import OpenRun
 from pvg_hf.evaluation.comparison import compare_rounds
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_copy
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,7 @@ def test_another_run_differs_in_its_recipe(run_copy):
     recipe = yaml.safe_load((other / "recipe.yaml").read_text())
     recipe["prover"]["beta"] = 0.123
     (other / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    seal_copy(RunFolder(other))
     content = show_comparison(OpenRun(run_copy), {"run": "other"}).content
     assert "prover.beta" in content
     assert "0.123" in content

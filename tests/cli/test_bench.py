@@ -65,10 +65,10 @@ def test_a_reward_model_reads_its_chat_template(tmp_path, has_template, capsys):
     LlamaForSequenceClassification(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert bench(capsys, tmp_path)["scored_by"] == "a reward model"
-    config.num_labels = 2
+    config.num_labels = 3
     LlamaForSequenceClassification(config).save_pretrained(tmp_path)
     assert main(["bench", str(tmp_path)]) == 2
-    assert "2 outputs" in capsys.readouterr().err
+    assert "3 logits" in capsys.readouterr().err
 
 
 class Server(BaseHTTPRequestHandler):

@@ -17,6 +17,7 @@ from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.run.judgements import Judgement
 from pvg_hf.run.layout import RunFolder
+from pvg_hf.run.phase_record import seal_copy
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def rewrite_recipe(run: RunFolder, old: str, new: str) -> JudgedRun:
     assert old in text
     body = text.replace(old, new).partition("\n")[2]  # without the digest of the first line
     run.recipe.write_text(body, encoding="utf-8")
+    seal_copy(run)
     return JudgedRun.open(run.root)
 
 

@@ -70,9 +70,9 @@ def test_solutions_are_as_correct_as_the_solvers_whatever_the_translator_writes(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "line 1, .*`problem_id` and `solution`"),
-        ('{"problem_id": "a", "solution": 3}', "line 1, .*`problem_id` and `solution`"),
-        ('{"problem_id": "a", "solution": "b"}\n' * 2, "line 2, .*second solution.*`a`"),
+        ("{}", "line 1 must have .*`problem_id` and `solution`"),
+        ('{"problem_id": "a", "solution": 3}', "line 1 must have .*`problem_id` and `solution`"),
+        ('{"problem_id": "a", "solution": "b"}\n' * 2, "line 2 has a second solution.*`a`"),
         (None, "no file of a solver's solutions"),
     ],
     ids=["no columns", "number", "twice", "missing"],

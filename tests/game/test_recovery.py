@@ -32,7 +32,7 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     )
     assert len(prover_steps(folder)) == 6
     (recorded,) = read_record(folder.prover(0)).alerts  # which are published, unlike the event log
-    assert (recorded["kind"], recorded["message"]) == (kind, message)
+    assert (recorded.kind, recorded.message) == (kind, message)
 
 
 @pytest.mark.parametrize(

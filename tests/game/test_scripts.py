@@ -44,7 +44,7 @@ def test_untrained_players_cannot_be_exported(arguments, message, reference, tmp
 
 def test_a_folder_that_cannot_be_made_is_an_error_in_one_line(reference, capsys):
     assert main(["export", str(reference.root), "--output", "/dev/null/out"]) == 2
-    assert capsys.readouterr().err.startswith("error: [Errno 20] Not a directory: '/dev/null/out")
+    assert capsys.readouterr().err.startswith("error: `/dev/null/out` cannot be written: ")
 
 
 def test_evaluations_are_listed_without_a_run(capsys):

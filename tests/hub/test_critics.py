@@ -11,7 +11,7 @@ from pvg_hf.models.adapters import attach_adapter
 from pvg_hf.models.sources import load_tokenizer, read_adapter
 from pvg_hf.models.value_model import load_value_model
 from pvg_hf.run.layout import RunFolder
-from tests.support.game_runs import branch_off
+from tests.support.game_runs import branch_off, forget_settings
 from tests.support.loopback_hub import OWNER
 
 PPO = {"prover__algorithm": "ppo", "prover__max_steps": 2, "prover__save_steps": None}
@@ -40,6 +40,7 @@ def play_round(reference, make_recipe, tmp_path):
         play(load_recipe(make_recipe(tmp_path / "here", **changes)), phase="prover", round_index=0)
         for finished, mine in ((reference.pool(0), folder.pool(0)), (reference.evaluation(0), folder.evaluation(0))):
             shutil.copytree(finished, mine)
+            forget_settings(mine)  # those of the reference
         return folder
 
     return play_it

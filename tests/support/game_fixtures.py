@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from transformers import Trainer
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.phases import prover, verifier
@@ -39,16 +40,21 @@ def beginnings(monkeypatch) -> Beginnings:
 
 
 @pytest.fixture
-def play_phase(tmp_path, game, reference):
+def play_phase(tmp_path, game, reference, monkeypatch):
     """Play one phase of a changed recipe, starting from the reference run."""
 
     def play_it(phase: str, round_index: int, *, learning_rate: float | None = None, **changes):
         """A `learning_rate` may be one that a recipe refuses."""
         if not (tmp_path / "game").exists():
             branch_off(reference, tmp_path, f"round-{round_index:03d}/{phase}")
-        recipe = load_recipe(game(**changes))
         if learning_rate is not None:
-            recipe.player(phase).learning_rate = learning_rate
-        return play(recipe, phase=phase, round_index=round_index)
+
+            def make_optimizer(trainer, *args, **kwargs):
+                trainer.args.learning_rate = learning_rate
+                return create_optimizer(trainer, *args, **kwargs)
+
+            create_optimizer = Trainer.create_optimizer
+            monkeypatch.setattr(Trainer, "create_optimizer", make_optimizer)
+        return play(load_recipe(game(**changes)), phase=phase, round_index=round_index)
 
     return play_it
