@@ -72,7 +72,8 @@ def share_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor, num_sco
         return None
     mask = attention_mask[:, -num_scored:]
     solutions = [list(compress(*row)) for row in zip(input_ids[:, -num_scored:].tolist(), mask.tolist(), strict=True)]
-    rows, starts = [], [(0, 0)] * len(solutions)
+    rows: list[_Row] = []
+    starts = [(0, 0)] * len(solutions)
     for prompt, members in groups.items():
         row = _Row(prompt)
         for member in members:

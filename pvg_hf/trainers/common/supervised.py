@@ -62,6 +62,13 @@ def fine_tune(
     return trainer.state.log_history
 
 
+class _FineTuningTrainer(SFTTrainer):
+    """Writes no model card: its checkpoints are only resumed from."""
+
+    def create_model_card(self, *args, **kwargs) -> None:
+        pass
+
+
 def make_fine_tuning(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -77,7 +84,7 @@ def make_fine_tuning(
         optimizer: Optimiser of the model's parameters; AdamW at the settings' learning rate by default.
     Raises `ValueError` if no prompt leaves room for a completion.
     """
-    trainer = SFTTrainer(
+    trainer = _FineTuningTrainer(
         model,
         args=SFTConfig(
             output_dir=settings.output_dir,

@@ -1,4 +1,7 @@
+import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from safetensors.torch import load_file
@@ -85,6 +88,15 @@ def test_stopped_within_a_player_it_resumes_from_a_checkpoint_to_the_same_bytes(
     assert [event["checkpoint"] for event in events if event["event"] == "continued"] == ["checkpoint-11"]
     assert differing(folder, whole) == []
     assert sorted(path.name for path in folder.models.iterdir() if path.is_dir()) == ["prover", "verifier"]
+
+
+def test_the_command_saves_checkpoints(tmp_path, make_recipe, repository):
+    """The command imports TRL without wandb, and TRL's own card of a checkpoint needs it if it is installed."""
+    file = tmp_path / "recipe.yaml"
+    file.write_text(json.dumps(make_recipe(tmp_path, prover__warmup={"max_steps": 11, "batch_size": 4})))
+    words = [sys.executable, "-m", "pvg_hf", "play", str(file), "--phase", "warmup"]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["prover", "verifier"])
