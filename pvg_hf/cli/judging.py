@@ -154,7 +154,7 @@ def _sweep_noise(path: Path, options: Namespace) -> str:
     if options.plan:
         return describe_sweep(recipe, num_workers=options.workers)
     folder = run_sweep(recipe, num_workers=options.workers, executor=_executor_of(options))
-    results = read_json(folder.root / RESULTS_FILE)
+    results = read_json(folder.root / RESULTS_FILE, dict[str, Any])
     return _show_sweep(options, folder, {key: values for key, values in results.items() if key != "recipe"})
 
 

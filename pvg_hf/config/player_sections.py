@@ -461,7 +461,7 @@ class VerifierConfig(PlayerConfig):
     lowest loss is kept, or with a `correction` that of the highest pair accuracy. They see the labels that training
     sees, not the truth. By default, the last step is kept."""
     patience: Annotated[f.Count | None, f.AfterBootstrap()] = None
-    """With `eval_steps`: validations in a row without a better verifier that end the training."""
+    """Validations in a row without a better verifier that end the training; needs `eval_steps`."""
     template: str = "{{ problem }}\n{{ solution }}"
     """Jinja template of the verifier's input; stored with its weights."""
     max_length: Annotated[f.Count, f.Sets(), f.LowersMemory("lower", 5)] = 1024

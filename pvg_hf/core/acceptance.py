@@ -1,4 +1,4 @@
-"""Which solutions a verifier accepts: those that score at least as high as a share of the correct ones."""
+"""Acceptance of solutions: a verifier accepts those that score at least as high as a share of the correct ones."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -21,7 +21,7 @@ _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*
 
 
 class Effect(Enum):
-    """What a setting does beyond the folder of its run: a verb, which labels it in a plan, and the verb's object."""
+    """An effect of a setting beyond the run's folder: a verb, which labels it in a plan, and the verb's object."""
 
     RUNS = "runs", "code with your rights"
     WEAKENS = "weakens", "the isolation of programs, which models and datasets write; they then run with your rights"

@@ -17,7 +17,7 @@ from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
 from pvg_hf.core.disk_names import REVIEW
 from pvg_hf.core.files import Journal, write_json_lines, write_text
-from pvg_hf.core.integrity import digest_files, read_json_lines
+from pvg_hf.core.integrity import digest_files, read_json, read_json_lines
 from pvg_hf.core.stop_checks import stop_if_asked
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
@@ -209,7 +209,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if not path.exists():
         write_text(path, json.dumps(settings, indent=2) + "\n")
         return
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept = read_json(path, dict[str, Any])
     changed = sorted(name for name in {*kept, *settings} if kept.get(name) != settings.get(name))
     if changed:
         reported = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)

@@ -57,15 +57,12 @@ class AttackResult:
     helpful_score: float | None
     newest_weight: float
     seconds: float
-    folder: Path = field(compare=False)
+    folder: Path = field(compare=False, default=Path())
 
     @classmethod
     def read(cls, folder: Path) -> "AttackResult":
         """Read a finished attack."""
-        values = read_json(folder / RESULT)
-        attack, exploit = Attack(**values.pop("attack")), Exploit(**values.pop("exploit"))
-        values.pop("threshold", None)  # of an older version
-        return cls(attack, exploit, **values, folder=folder)
+        return replace(read_json(folder / RESULT, cls), folder=folder)
 
     def curve(self) -> pd.DataFrame:
         """Figures of each step."""

@@ -241,7 +241,7 @@ def _known_settings(target: Path) -> dict[str, Any] | None:
     if target.exists():
         return Judgement.read(target).settings
     unfinished = partial_of(target) / SETTINGS_FILE
-    return read_json(unfinished) if unfinished.exists() else None
+    return read_json(unfinished, dict[str, Any]) if unfinished.exists() else None
 
 
 def _read_settings(adapter: TypeAdapter, name: str, values: Mapping[str, Any]) -> Any:

@@ -5,10 +5,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -210,11 +210,23 @@ def _train_alone(recipe: MessageRecipe, loaded: LoadedWorld, source: MessageSour
         return trainer.game.eval()
 
 
+@dataclass(frozen=True)
+class _LevelResult:
+    """Result of a noise level: seconds of the training and of everything, and figures by seed and message."""
+
+    seconds: dict[Literal["training", "all"], float]
+    seeds: dict[str, dict[str, dict[str, Figure]]]
+
+
+def _read_level(recipe: MessageRecipe, epsilon: float) -> _LevelResult:
+    return read_json(result_file(recipe, epsilon), _LevelResult)
+
+
 def passing_seeds(recipe: MessageRecipe) -> list[int]:
     """Return the seeds whose clean game passes the gate."""
-    found = read_json(result_file(recipe, 0.0))["seeds"]
+    found = _read_level(recipe, 0.0).seeds
     judged = {
-        int(seed): [MessageJudgement.from_dict(values[source]) for source in (GAME, WITHOUT)]
+        int(seed): [MessageJudgement(values[source]) for source in (GAME, WITHOUT)]
         for seed, values in found.items()
     }
     return [seed for seed in recipe.equilibrium.seeds if seed in judged and passes_gate(*judged[seed])]
@@ -232,12 +244,12 @@ def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
     for epsilon in levels_of(recipe):
         if not result_file(recipe, epsilon).exists():
             continue
-        for seed, values in read_json(result_file(recipe, epsilon))["seeds"].items():
-            judged = MessageJudgement.from_dict(values[GAME])
+        for seed, values in _read_level(recipe, epsilon).seeds.items():
+            judged = MessageJudgement(values[GAME])
             row = {"epsilon": epsilon, "seed": int(seed), "passes": int(seed) in passing}
             row |= {name: figure.value for name, figure in judged.figures.items()} | {"chance": chance_of(judged)}
             if WITHOUT in values:
-                row["accuracy_without"] = values[WITHOUT]["accuracy"]["value"]
+                row["accuracy_without"] = values[WITHOUT]["accuracy"].value
             rows.append(row)
     table = pd.DataFrame(rows).sort_values(["epsilon", "seed"], ignore_index=True)
     clean = table[table["epsilon"] == 0].set_index("seed")["clean_loss"]
@@ -261,6 +273,5 @@ def _check(recipe: MessageRecipe) -> None:
 
 def seconds_of(recipe: MessageRecipe, levels: Sequence[float]) -> dict[str, float]:
     """Return the seconds that levels took in all: `training`, and `all` with judging."""
-    files = [result_file(recipe, epsilon) for epsilon in levels]
-    found = [read_json(file)["seconds"] for file in files if file.exists()]
+    found = [_read_level(recipe, epsilon).seconds for epsilon in levels if result_file(recipe, epsilon).exists()]
     return {name: sum(seconds[name] for seconds in found) for name in ("training", "all")}

@@ -1,7 +1,7 @@
 """Judges a trained message game on clean test problems."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 
 from pvg_hf.core.figure import EMPTY, Figure, wilson
-from pvg_hf.core.integrity import convert
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.experimental.messages.building import LoadedWorld, make_prover
 from pvg_hf.experimental.messages.game_modules import (
@@ -45,12 +44,8 @@ class MessageJudgement:
     figures: dict[str, Figure]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which [`from_dict`] reads."""
+        """Return plain values."""
         return {name: figure.to_dict() for name, figure in self.figures.items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "MessageJudgement":
-        return cls(convert(values, dict[str, Figure]))
 
 
 def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) -> MessageJudgement:

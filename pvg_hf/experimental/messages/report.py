@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,7 +85,7 @@ def render_message_report(
 ) -> str:
     """Render the page as HTML; every value is escaped."""
     folder = MessageRunFolder(root)
-    text, environment = folder.recipe.read_text(encoding="utf-8"), read_json(folder.environment)
+    text, environment = folder.recipe.read_text(encoding="utf-8"), read_json(folder.environment, dict[str, Any])
     terms = {name.replace("_", " "): text for name, text in FIGURES.items()}
     shown = {"verdict": describe_gate(judged), "table": figures_table(judged), "terms": terms, "images": images}
     template = make_environment(Path(__file__).parent).get_template(TEMPLATE)

@@ -8,6 +8,7 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import PLAIN, POINTWISE
 from pvg_hf.core.disk_names import BASE_ROUND
+from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.run.jobs import JobFolder
 from pvg_hf.run.layout import RunFolder, pool_file
@@ -37,6 +38,14 @@ _CELL_OVERRIDES = {
     "logging": {"report_to": [], "progress": False},
     "watchdogs": {"min_pair_accuracy": 0.0},
 }
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Fields of a cell's result that are read again."""
+
+    seconds: float
+    figures: dict[str, Figure]
 
 
 @dataclass(frozen=True, order=True)

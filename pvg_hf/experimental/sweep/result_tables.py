@@ -11,10 +11,10 @@ from pvg_hf.config.sections import PLAIN
 from pvg_hf.core.commands import delete_command
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import read_mapping
 from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.spreadsheets import to_csv
-from pvg_hf.experimental.sweep.cells import Cell, clean_cell, list_cells
+from pvg_hf.experimental.sweep.cells import Cell, CellResult, clean_cell, list_cells
 from pvg_hf.experimental.sweep.fits import DEGREES, Fit, find_breakdown, fit_levels
 from pvg_hf.experimental.sweep.level_plots import plot_sweep, save_plot
 from pvg_hf.experimental.sweep.measures import CHANGE, DISTANCE, MEASURES
@@ -227,7 +227,7 @@ def _read(recipe: Recipe, folder: JobFolder) -> dict[Cell, dict[str, Any]]:
     files = {cell: folder.result(cell.name) for cell in list_cells(recipe)}
     advice = "Delete it by `{}` and run the sweep again: the cell is then measured again."
     return {
-        cell: read_json(file, remedy=advice.format(delete_command(file)))
+        cell: read_mapping(file, CellResult, remedy=advice.format(delete_command(file)))
         for cell, file in files.items()
         if file.exists()
     }

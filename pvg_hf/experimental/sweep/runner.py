@@ -25,6 +25,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.experimental.sweep.cells import (
     SETTINGS,
     Cell,
+    CellResult,
     cell_recipe,
     clean_cell,
     list_cells,
@@ -201,7 +202,7 @@ def _describe_work(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> st
     """How many cells are left, and the time for them, which is known once a cell is finished."""
     work = f"{len(todo)} cells with {num_workers} worker(s)"
     files = [sweep_folder(recipe).result(cell.name) for cell in list_cells(recipe)]
-    seconds = [read_json(file)["seconds"] for file in files if file.exists()]
+    seconds = [read_json(file, CellResult).seconds for file in files if file.exists()]
     if not todo or not seconds:
         return work
     expected = len(todo) * sum(seconds) / len(seconds) / num_workers

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from pvg_hf.core.figure import wilson
+from pvg_hf.core.figure import Figure, wilson
+from pvg_hf.core.integrity import convert
 from pvg_hf.experimental.messages.building import open_world
 from pvg_hf.experimental.messages.game_modules import MessageGame
 from pvg_hf.experimental.messages.judge import (
@@ -104,7 +105,7 @@ def test_all_figures_of_a_game():
         "accuracy_shuffled",
         "message_diversity",
     } <= figures.keys()
-    again = MessageJudgement.from_dict(MessageJudgement(figures).to_dict())
+    again = MessageJudgement(convert(MessageJudgement(figures).to_dict(), dict[str, Figure]))
     assert again.figures == figures
 
 
