@@ -12,11 +12,13 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.config.sections import AttackSettings
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.roles import Role
 from pvg_hf.experimental.attacks import fresh_attacker
 from pvg_hf.experimental.attacks.attack_plan import Attack, AttackedVerifier
 from pvg_hf.experimental.attacks.exploit import Exploit
-from pvg_hf.experimental.attacks.fresh_attacker import CURVE, AttackResult, attack_curve, run_attacks
+from pvg_hf.experimental.attacks.fresh_attacker import CURVE, RESULT, AttackResult, attack_curve, run_attacks
 from pvg_hf.experimental.judging.judged_round import JudgedRun
 from pvg_hf.experimental.judging.run_evaluations import evaluate_run
 from pvg_hf.experimental.judging.trained_attacks import attacked_verifier, helpful_score
@@ -149,6 +151,12 @@ def test_any_executor_runs_the_attacks(tmp_path, verifier):
     (result,) = results[0]
     assert result.attack.name.startswith("round-000-src-grpo-seed-0-of-2-")
     assert AttackResult.read(tmp_path / result.attack.name) == result
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    write_json(tmp_path / RESULT, {"attack": 1})
+    with pytest.raises(DamagedFileError, match=rf"{RESULT} .*`attack`"):
+        AttackResult.read(tmp_path)
 
 
 def test_attackers_may_see_something_else_than_the_sneaky_role_of_the_round(verifier):
