@@ -264,7 +264,7 @@ class LoggingConfig:
     log_completions: Annotated[bool, f.Sets(player="prover")] = False
     """Keep each step's solutions as Parquet in the prover's folder."""
     progress: Annotated[bool, f.Decides("disable_tqdm")] = True
-    """Show progress bars if the output is a terminal."""
+    """Show progress bars if the output is a terminal, and else log a training's progress every minute."""
     report: bool = True
     """Write the report after each evaluated round, which takes some seconds. If it is switched on later, the next
     start writes it."""

@@ -5,6 +5,7 @@ Runs a trainer inside a phase: resumes from its last checkpoint, stops gracefull
 import logging
 import random
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback
 from pvg_hf.core.files import remove
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.core.stopwatch import TRAINING, count_tokens, spending
+from pvg_hf.core.units import show_seconds
 from pvg_hf.game.context import PhaseContext, PlayerLoader
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.game.labels import LabelSource
@@ -113,6 +115,8 @@ def run_trainer(
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(PhaseProgress(str(context.phase)))
+    elif context.recipe.logging.progress and context.processes.is_main_process:
+        trainer.add_callback(ProgressLog(str(context.phase)))
     found = None
     assert trainer.args.output_dir is not None
     if context.processes.is_main_process:
@@ -370,6 +374,29 @@ class PhaseProgress(ProgressCallback):
         if self.training_bar is not None and logs:
             shown = {name: f"{logs[key]:.2f}" for key, name in self.SHOWN.items() if isinstance(logs.get(key), float)}
             self.training_bar.set_postfix(shown)
+
+
+class ProgressLog(TrainerCallback):
+    """Logs how far a phase's training is and how long it still takes, where no progress bar is drawn."""
+
+    WAIT = 60.0  # seconds between two lines
+
+    def __init__(self, name: str):
+        self.name = name
+        self.first_step, self.begun, self.told = 0, 0.0, 0.0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.first_step, self.begun, self.told = state.global_step, time.monotonic(), time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        now = time.monotonic()
+        if now - self.told < self.WAIT:
+            return
+        self.told = now
+        left = (state.max_steps - state.global_step) * (now - self.begun) / (state.global_step - self.first_step)
+        logger.info(
+            "%s: step %d of %d; about %s left", self.name, state.global_step, state.max_steps, show_seconds(left)
+        )
 
 
 class StepFigures(TrainerCallback, ABC):

@@ -3,7 +3,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import context
-from pvg_hf.game.training import BestStepCallback, PhaseProgress, is_recorded, newest_checkpoint
+from pvg_hf.game.training import BestStepCallback, PhaseProgress, ProgressLog, is_recorded, newest_checkpoint
 from tests.support.game_runs import check_same_so_far
 
 
@@ -53,6 +53,18 @@ def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, m
     ((trainer, _),) = beginnings
     bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]
     assert [bar.name for bar in bars] == [f"round-000/{phase}"]
+
+
+@pytest.mark.game
+def test_progress_is_logged_where_no_bar_is_drawn(play_phase, monkeypatch, caplog):
+    monkeypatch.setattr(ProgressLog, "WAIT", 0.0)
+    with caplog.at_level("INFO", logger="pvg_hf"):
+        play_phase("verifier", 0, verifier__max_steps=3, logging={"report": False})
+    lines = [line for line in caplog.messages if line.startswith("round-000/verifier: step ")]
+    assert [line.partition(";")[0] for line in lines] == [
+        f"round-000/verifier: step {step} of 3" for step in (1, 2, 3)
+    ]
+    assert lines[-1].endswith("; about < 1 s left")
 
 
 # Values at steps 10, 20, ...: the training ends after `patience` of them in a row that are not below the least.

@@ -226,8 +226,7 @@ def passing_seeds(recipe: MessageRecipe) -> list[int]:
     """Return the seeds whose clean game passes the gate."""
     found = _read_level(recipe, 0.0).seeds
     judged = {
-        int(seed): [MessageJudgement(values[source]) for source in (GAME, WITHOUT)]
-        for seed, values in found.items()
+        int(seed): [MessageJudgement(values[source]) for source in (GAME, WITHOUT)] for seed, values in found.items()
     }
     return [seed for seed in recipe.equilibrium.seeds if seed in judged and passes_gate(*judged[seed])]
 
