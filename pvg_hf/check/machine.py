@@ -274,6 +274,11 @@ def _weight_bytes(recipe: Recipe, key: PhaseKey, sizes: dict[str, PlayerSize]) -
 
 def _checkpoint_bytes(recipe: Recipe, key: PhaseKey, sizes: dict[str, PlayerSize]) -> float:
     """Bytes of the checkpoints that exist at a time: those that are kept, and the one that is being written."""
+    if key.name == "warmup":  # one is kept
+        tuned = [name for name, config in recipe.players.items() if config.warmup]
+        return (
+            2 * _NUM_ADAM * max((sizes[name].num_parameters * sizes[name].weight_bytes for name in tuned), default=0.0)
+        )
     if key.name not in sizes:
         return 0.0
     config = recipe.player(key.name)

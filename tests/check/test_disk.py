@@ -10,6 +10,8 @@ from pvg_hf.check.player_sizes import read_player_size
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.run.layout import PhaseKey, RunFolder, partial_of
 
+NO_CHECKPOINTS = ("prover.save_steps=null", "verifier.save_steps=null")
+
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -18,10 +20,16 @@ def space(recipe, hardware) -> float:
 
 
 def test_checkpoints_of_the_largest_player_are_three_times_weights_and_averages(recipe_of, hardware):
-    none = ("prover.save_steps=null", "verifier.save_steps=null")
     trained = [read_player_size(config, name, hardware).num_trained for name, config in recipe_of().players.items()]
     # Two kept and one being written; each is a weight and Adam's two averages in float32.
-    assert space(recipe_of(), hardware) - space(recipe_of(*none), hardware) == 3 * 3 * 4 * max(trained)
+    assert space(recipe_of(), hardware) - space(recipe_of(*NO_CHECKPOINTS), hardware) == 3 * 3 * 4 * max(trained)
+
+
+def test_checkpoints_of_a_warm_up_are_counted(recipe_of, hardware):
+    size = read_player_size(recipe_of().prover, "prover", hardware)
+    more = space(recipe_of("prover.warmup={max_steps: 20}", *NO_CHECKPOINTS), hardware)
+    more -= space(recipe_of(*NO_CHECKPOINTS), hardware)
+    assert more == (2 * 3 + 1) * 4 * size.num_parameters  # and the player that is made
 
 
 def test_a_further_round_keeps_a_verifier_a_prover_and_its_best_checkpoint(recipe_of, hardware):
