@@ -1,6 +1,7 @@
 """Graphics cards: memory and peak rates of those that a plan can be for, and of this machine."""
 
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,8 @@ CARDS = {
 }
 
 
+_WIDTH = 1024  # of matrices: a product takes some hundredths of a second on a core
+
 # Words of a device's name that do not distinguish the cards above. An H100 on PCIe is slower, an A100 is not.
 _WORDS = r"nvidia|geforce|tesla|rtx(?= a)|sxm\d?|(?<=a100-)pcie|(?<=a100 80gb )pcie|hbm\d\w*"
 
@@ -88,6 +91,18 @@ def peak_flops(device: "torch.device") -> float | None:
     """Peak rate of a device in half precision, in floating-point operations per second; `None` without a known GPU."""
     card = card_of_device(device_name(device))
     return None if card is None else card.half * 1e12
+
+
+def product_flops() -> float:
+    """Rate of products of matrices in float32 on this process's threads, in floating-point operations per second."""
+    import torch
+
+    matrix, seconds = torch.ones(_WIDTH, _WIDTH), []
+    for _ in range(3):  # the first one also starts the threads
+        started = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - started)
+    return 2 * _WIDTH**3 / min(seconds)
 
 
 def device_name(device: "torch.device") -> str:

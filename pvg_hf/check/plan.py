@@ -9,17 +9,16 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.check.custom_code import seems_relative
-from pvg_hf.check.graphics_cards import Card, device_name, peak_flops
+from pvg_hf.check.graphics_cards import Card, device_name
 from pvg_hf.check.mistakes import check_recipe
 from pvg_hf.check.phase_costs import TextLengths, describe_phase
 from pvg_hf.check.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.check.round_plans import (
-    OTHER_SHARE,
-    WRITING_SHARE,
     RoundPlan,
     memory_excess,
     plan_rounds,
     planned_hardware,
+    rough_rates,
 )
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import refuse
@@ -387,17 +386,14 @@ def _times_left(recipe: Recipe, plans: Sequence[RoundPlan]) -> list[tuple[RoundP
 
 
 def _describe_rough_time(first: RoundPlan, unknown: Sequence[tuple[RoundPlan, str, int]]) -> str:
-    peak = first.card.half * 1e12 if first.card else peak_flops(first.amounts.hardware.device)
-    if peak is None:
+    rates = rough_rates(first.amounts.hardware, first.card, first.sizes["prover"].num_parameters)
+    if rates is None:
         return (
             "It is known when this game, or another one with the same players on this machine, has played such a"
             " phase."
         )
-    rough = show_seconds(sum(number * plan.rough_seconds(name, peak) for plan, name, number in unknown))
-    return (
-        f"Very roughly {rough} in all, if {WRITING_SHARE:.0%} of the card's peak rate is reached in writing and "
-        f"{OTHER_SHARE:.0%} in other work."
-    )
+    rough = show_seconds(sum(number * plan.rough_seconds(name, rates) for plan, name, number in unknown))
+    return f"Very roughly {rough} in all, {rates.source}."
 
 
 def _entry(label: str, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from pvg_hf.check.graphics_cards import Card, device_name, total_memory
+from pvg_hf.check.graphics_cards import Card, device_name, peak_flops, product_flops, total_memory
 from pvg_hf.check.memory_fit import LEARNERS, fit_to_memory
 from pvg_hf.check.phase_costs import Amounts, count_tokens, measure_lengths, peak_memory
 from pvg_hf.check.player_sizes import PlayerSize, read_sizes
@@ -31,6 +31,8 @@ from pvg_hf.run.phase_record import read_record
 PILOT = "pilot"  # in place of a phase's name
 
 _NUM_KEPT = 20  # pairs of players whose rates are kept
+
+_MIN_SIZE_ON_CPU = 50_000_000  # parameters; with fewer, a processor spends its time on other things than products
 
 _OF_PLAYERS = ("model", "revision", "dtype", "scratch", "lora", "quantization")  # settings on which rates depend
 
@@ -149,8 +151,39 @@ def _key(recipe: Recipe, hardware: Hardware) -> str:
     return json.dumps([device_name(hardware.device), hardware.num_processes, players], sort_keys=True)
 
 
-# Shares of a card's peak rate that writing and other work are assumed to reach if no rate was measured.
-WRITING_SHARE, OTHER_SHARE = 0.02, 0.2
+@dataclass(frozen=True)
+class RoughRates:
+    """
+    Rates that are assumed where none was measured, in FLOP/s.
+
+    Args:
+        source: What they follow from, as the end of a sentence.
+    """
+
+    writing: float
+    other: float
+    source: str
+
+    @classmethod
+    def of(cls, peak: float, writing_share: float, other_share: float, name: str) -> "RoughRates":
+        """Return the rates as shares of a peak rate."""
+        source = f"if {writing_share:.0%} of {name} is reached in writing and {other_share:.0%} in other work"
+        return cls(writing_share * peak, other_share * peak, source)
+
+
+def rough_rates(hardware: Hardware, card: Card | None, num_parameters: int) -> RoughRates | None:
+    """
+    Assume rates for a card, for this machine's GPU or, with a prover of some size, for its processor; of this, two
+    products of matrices are timed.
+    """
+    peak = card.half * 1e12 if card else peak_flops(hardware.device)
+    if peak is not None:
+        return RoughRates.of(peak, 0.02, 0.2, "the card's peak rate")
+    if hardware.has_gpu or num_parameters < _MIN_SIZE_ON_CPU:
+        return None
+    peak = product_flops()
+    # Of SmolLM2-135M and Qwen2.5-0.5B, one thread of an AMD EPYC with AVX2, 8 to 64 rows: .09 to .29, and .6 to .9
+    return RoughRates.of(peak, 0.2, 0.6, f"{peak / 1e9:.0f} GFLOP/s, which products of matrices reach here,")
 
 
 @dataclass(frozen=True)
@@ -181,13 +214,13 @@ class RoundPlan:
         """Estimated peak memory of a phase in bytes, for each process."""
         return peak_memory(phase, self.amounts, self.sizes)
 
-    def rough_seconds(self, phase: str, peak_flops: float) -> float:
-        """Seconds of a phase on cards with this peak rate."""
+    def rough_seconds(self, phase: str, rates: RoughRates) -> float:
+        """Seconds of a phase at these rates."""
         seconds = 0.0
         for kind, number in self.tokens(phase).items():
             size = self.sizes["verifier" if _worker(phase, kind) == "verifier" else "prover"]
             flops = size.training_flops if kind == TRAINING else size.forward_flops
-            seconds += number * flops / ((WRITING_SHARE if kind == WRITING else OTHER_SHARE) * peak_flops)
+            seconds += number * flops / (rates.writing if kind == WRITING else rates.other)
         return seconds / self.amounts.num_processes
 
 
