@@ -1,6 +1,7 @@
 """Plans for a graphics card that this machine does not have."""
 
 import importlib.util
+import re
 
 import pytest
 import torch
@@ -112,6 +113,14 @@ def test_a_machine_without_a_gpu_plans_for_one(values, monkeypatch):
     plan = " ".join(describe_plan(recipe, CARDS["rtx3060"]).split())
     assert "rtx3060 (not this one)" in plan
     assert "not measured yet. Very roughly" in plan
+
+
+def test_a_processor_has_a_rough_time_for_players_of_some_size(values, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    large = ["prover.scratch.model_type=llama", "prover.scratch.config={hidden_size: 1024, num_hidden_layers: 8}"]
+    plan = " ".join(describe_plan(load_recipe(values, large)).split())
+    assert re.search(r"Very roughly [\d.]+ \w+ in all, if 20% of \d+ GFLOP/s, which products of matrices reach here", plan)
+    assert "Very roughly" not in " ".join(describe_plan(load_recipe(values)).split())
 
 
 def test_a_phase_that_does_not_fit_names_the_card(values):
