@@ -14,6 +14,7 @@ import logging
 import lzma
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -54,6 +55,7 @@ _DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
     ".zst": lambda file: pa.CompressedInputStream(file, "zstd"),
 }
 NAME_CONFIG = "If it has several configs, name one: `--config`, in a recipe `bootstrap.import_config`."
+_OF_DATASETS = {"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json"}  # written by `datasets`
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 _SPLIT_WORDS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -145,6 +147,8 @@ def read_csv(file: io.BufferedIOBase, delimiters: str = ",;\t") -> Iterator[tupl
     try:
         rows = csv.reader(chain([first], lines), delimiter=max(delimiters, key=first.count))
         names = next(rows, [])
+        if twice := [name for name, number in Counter(names).items() if number > 1]:
+            raise csv.Error(f"the heading names {', '.join(map(repr, twice))} twice")
         for number, cells in enumerate(rows, start=2):
             if len(cells) > len(names):
                 yield number, f"has {len(cells)} cells, but the heading has {len(names)}."
@@ -328,6 +332,11 @@ def _splits_by_name(folder: Path) -> dict[str, list[Path]]:
     """
     inside = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     files = [path for path in inside if names_file(path.name) and not any(part.startswith(".") for part in path.parts)]
+    files = [path for path in files if path.name not in _OF_DATASETS]
+    if not files and any(path.suffix == ".arrow" for path in inside):
+        raise ValueError(
+            f"`{folder}` has Arrow files, as by `save_to_disk`; save the dataset by `to_parquet` or `to_json`."
+        )
     if not files:
         raise ValueError(f"`{folder}` has no data file: {READABLE}.")
     words = {path: re.split("[^a-z]+", str(path).lower()) for path in files}

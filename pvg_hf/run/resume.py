@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.config.fields import WholeGame, default_of, fields_of, marked_keys, sections_of
+from pvg_hf.config.fields import MayChange, WholeGame, default_of, fields_of, marked_keys, sections_of
 from pvg_hf.config.recipe import NOT_PUBLISHED, leaves
 from pvg_hf.core.commands import delete_command, play_command, pvg_command
 from pvg_hf.core.disk_names import BASE_ROUND, CALIBRATION
@@ -434,11 +434,14 @@ def describe_missing(files: Sequence[Path]) -> str:
 
 def free_settings(folder: RunFolder, recipe: Recipe, keys: Iterable[str]) -> list[str]:
     """
-    Return those of some keys that may change, because no finished phase depends on them. A key on which only earlier
-    rounds depend is given as that of the round in play, `rounds.1.verifier.max_steps`.
+    Return those of some keys that may change, because no finished phase depends on them, and that the next phase
+    reads. A key on which only earlier rounds depend is given as that of the round in play,
+    `rounds.1.verifier.max_steps`.
     """
     finished, left = finished_phases(recipe, folder), unfinished(recipe)
     index = left[0].round_index if left else None
+    read = {*marked_keys(Recipe, MayChange), *(phase_settings(recipe, left[0]) if left else ())}
+    keys = [name for name in keys if {name, name.split(".")[0]} & read]
     fixed = {key: phase_settings(recipe, key).keys() for key in finished}
     of_round = set().union(*(names for key, names in fixed.items() if key.round_index == index))
     whole = marked_keys(Recipe, WholeGame)

@@ -77,6 +77,15 @@ def test_a_file_is_read_however_it_was_saved(tmp_path, content):
     assert [row for _, row in read_file(path, is_strict=True)] == ROWS
 
 
+def test_files_that_datasets_writes_beside_data_are_no_data(tmp_path):
+    (tmp_path / "dataset_infos.json").write_text('{"default": {}}')
+    (tmp_path / "data.arrow").write_bytes(b"")
+    with pytest.raises(ValueError, match="`to_parquet` or `to_json`"):
+        list(read_rows(str(tmp_path)))
+    (tmp_path / "a.jsonl").write_text(TEXT)
+    assert [row for _, row in read_rows(str(tmp_path))] == ROWS
+
+
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_column_named_data_is_a_column(tmp_path, name, number):
@@ -168,6 +177,7 @@ def test_more_than_a_few_unreadable_lines_are_refused(tmp_path, num_good, num_ba
         ("a.json", b"[{}, ", "Cannot read .*it is not JSON"),
         ("a.json", b'[{}, 1, "x", [], 2]', "4 of the 5 lines .*row 1 is 1; it must be an object"),
         ("a.csv", b"a,b\n1,2,3\n", "row 2 has 3 cells, but the heading has 2"),
+        ("a.csv", b"a,b,a\n1,2,3\n", "the heading names 'a' twice"),
         ("a.csv", b"a\n\xff\n", "Cannot read .*is not UTF-8"),
         ("a.parquet", parquet_of(ROWS)[:100], r"Cannot read .*a\.parquet"),
         ("a.jsonl.gz", gzip.compress(TEXT.encode())[:40], r"Cannot read .*a\.jsonl\.gz"),
@@ -177,7 +187,15 @@ def test_more_than_a_few_unreadable_lines_are_refused(tmp_path, num_good, num_ba
         ("a.jsonl.zst", COMPRESS[".zst"](TEXT.encode())[:40], r"Cannot read .*a\.jsonl\.zst"),
     ],
     ids=[
-        *("unknown kind", "cut JSON", "JSON of other rows", "cells without a heading", "not UTF-8", "cut Parquet"),
+        *(
+            "unknown kind",
+            "cut JSON",
+            "JSON of other rows",
+            "cells without a heading",
+            "equal headings",
+            "not UTF-8",
+            "cut Parquet",
+        ),
         *("cut gzip", "no gzip", "cut xz", "cut bz2", "cut zstd"),
     ],
 )
