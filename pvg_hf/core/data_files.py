@@ -334,9 +334,7 @@ def _splits_by_name(folder: Path) -> dict[str, list[Path]]:
     files = [path for path in inside if names_file(path.name) and not any(part.startswith(".") for part in path.parts)]
     files = [path for path in files if path.name not in _OF_DATASETS]
     if not files and any(path.suffix == ".arrow" for path in inside):
-        raise ValueError(
-            f"`{folder}` has Arrow files, as by `save_to_disk`; save the dataset by `to_parquet` or `to_json`."
-        )
+        raise ValueError(f"`{folder}` has Arrow files; save the dataset by `to_parquet` or `to_json` in their place.")
     if not files:
         raise ValueError(f"`{folder}` has no data file: {READABLE}.")
     words = {path: re.split("[^a-z]+", str(path).lower()) for path in files}
