@@ -1,7 +1,6 @@
 """The page "Compare": two rounds, of this run or of another one in the same folder, with paired differences."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from urllib.parse import urlencode
 
 import gradio as gr
@@ -75,7 +74,7 @@ def _compare(run: RunData, ours: RoundData, other: RunData, theirs: RoundData, t
         if is_one_run and len(set(indices)) == 2
         else []
     )
-    recipes = (asdict(one.recipe.for_round(k)) for one, k in zip((run, other), indices))
+    recipes = (one.recipe.for_round(k).to_dict() for one, k in zip((run, other), indices))
     return render(
         "comparison",
         table=comparison_table(compared, *titles),

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +100,7 @@ def compare(words: Sequence[str]) -> int:
             f"{heading_of(one.name):{width}}  {one.ours:.3f}  |  {one.theirs:.3f}  |  {one.difference:+.3f}"
             for one in compared
         ]
-        changed = differences(*(asdict(run.recipe) for run in runs))
+        changed = differences(*(run.recipe.to_dict() for run in runs))
         lines += [f"{key}: {ours}  |  {theirs}" for key, (ours, theirs) in changed.items()]
         figures = {one.name: {key: vars(one)[key] for key in _SIDES} for one in compared}
         return as_asked(options, "\n".join(lines), figures)

@@ -43,6 +43,8 @@ def score(words: Sequence[str]) -> int:
 
     def work() -> str:
         check_output(options.output)
+        if not 0 < options.completeness < 1:
+            raise ValueError(f"`--completeness` is {options.completeness:g}; it must be inside (0, 1).")
         rows, scorer, _ = _score(options, ("problem", "solution"))
         if scorer.calibration is not None:
             rows["probability"] = rows["score"].map(scorer.calibration.probability_of)

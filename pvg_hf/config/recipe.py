@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import field, replace
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -115,10 +116,19 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for YAML; `load_recipe` reads them back to an equal recipe."""
-        return RECIPE_ADAPTER.dump_python(self, mode="json")
+        return _plain(RECIPE_ADAPTER.dump_python(self))
 
 
 RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+
+
+def _plain(value: Any) -> Any:
+    """Convert to what YAML writes, which keeps the type of a mapping's keys as JSON would not."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value.value if isinstance(value, Enum) else value
 
 
 def values_of_round(values: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

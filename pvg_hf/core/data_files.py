@@ -14,10 +14,12 @@ import logging
 import lzma
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from glob import escape
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ ROWS_PER_BATCH = 256  # of a Parquet file; a row may have megabytes
 FEW_UNREADABLE = 3
 SHARE_UNREADABLE = 0.01
 """A file with more unreadable lines than both of these is refused; fewer are skipped, with a warning."""
+MAX_SHARE_UNREADABLE = 0.25  # of a short file
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TOO_LONG = f"is longer than {MAX_LINE >> 20} MiB"
@@ -52,6 +55,7 @@ _DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
     ".zst": lambda file: pa.CompressedInputStream(file, "zstd"),
 }
 NAME_CONFIG = "If it has several configs, name one: `--config`, in a recipe `bootstrap.import_config`."
+_OF_DATASETS = {"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json"}  # written by `datasets`
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 _SPLIT_WORDS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -121,7 +125,8 @@ def read_file(path: Path, *, is_strict: bool = False, advice: str = "") -> Itera
     if not num_unreadable:
         return
     message = f"{num_unreadable} of the {num_rows} lines of `{path}` cannot be read; the first: {first}"
-    if num_unreadable == num_rows or num_unreadable > max(FEW_UNREADABLE, SHARE_UNREADABLE * num_rows):
+    most = max(FEW_UNREADABLE, SHARE_UNREADABLE * num_rows)
+    if num_unreadable > min(most, MAX_SHARE_UNREADABLE * num_rows):
         raise ValueError(message)
     logger.warning("Skipped %s", message)
 
@@ -142,6 +147,8 @@ def read_csv(file: io.BufferedIOBase, delimiters: str = ",;\t") -> Iterator[tupl
     try:
         rows = csv.reader(chain([first], lines), delimiter=max(delimiters, key=first.count))
         names = next(rows, [])
+        if twice := [name for name, number in Counter(names).items() if number > 1]:
+            raise csv.Error(f"the heading names {', '.join(map(repr, twice))} twice")
         for number, cells in enumerate(rows, start=2):
             if len(cells) > len(names):
                 yield number, f"has {len(cells)} cells, but the heading has {len(names)}."
@@ -171,24 +178,31 @@ def _lines(file: io.BufferedIOBase) -> Iterator[tuple[int, bytes | str]]:
         yield number, _TOO_LONG
 
 
-def _read_json(file: Any) -> Iterator[_Found]:
+def _read_json(file: Any, *, is_lines: bool = False) -> Iterator[_Found]:
+    """
+    Read a document, or an object a line. Unless its name says the latter (`is_lines`), a file is a document if it is
+    one value, or if its first line is none.
+    """
     start = file.peek().removeprefix(_BYTE_ORDER_MARK).lstrip()
     if start[:1] == b"[" or re.match(rb"\{\s*\n", start):
-        yield from _name_rows(enumerate(_read_document(file)))
+        yield from _name_rows(enumerate(_read_document(file.read(MAX_DOCUMENT))))
         return
-    for number, line in _lines(file):
-        if not isinstance(line, str) and not line.strip():
-            continue
-        value = f"{line}." if isinstance(line, str) else _parse_json(line)
-        rows = _rows_of_data(value)
-        if rows is None:
-            yield f"line {number}", _as_row(value)
-        else:
-            yield from _name_rows(enumerate(rows), f"line {number}, ")
+    lines = ((number, line) for number, line in _lines(file) if isinstance(line, str) or line.strip())
+    first = list(islice(lines, 2))
+    if first and not is_lines:
+        value = _parse_json(first[0][1])
+        if len(first) == 1 and isinstance(value, dict) and (rows := _rows_of_data(value)):
+            yield from _name_rows(enumerate(rows), "line 1, ")
+            return
+        if len(first) == 2 and isinstance(value, str):
+            content = islice(chain.from_iterable(line for _, line in chain(first, lines)), MAX_DOCUMENT)
+            yield from _name_rows(enumerate(_read_document(bytes(content))))
+            return
+    for number, line in chain(first, lines):
+        yield f"line {number}", _as_row(_parse_json(line))
 
 
-def _read_document(file: Any) -> list[Any]:
-    content = file.read(MAX_DOCUMENT)
+def _read_document(content: bytes) -> list[Any]:
     if len(content) == MAX_DOCUMENT:
         raise OSError(f"a JSON document of over {MAX_DOCUMENT >> 20} MiB is not streamed; write one object a line")
     value = _parse_json(content)
@@ -197,14 +211,18 @@ def _read_document(file: Any) -> list[Any]:
     return value if isinstance(value, list) else _rows_of_data(value) or [value]
 
 
-def _rows_of_data(value: Any) -> list[Any] | None:
-    """Return the rows under `data`, if it is a list of objects."""
-    rows = value.get("data") if isinstance(value, dict) else None
-    return rows if rows and isinstance(rows, list) and isinstance(rows[0], dict) else None
+def _rows_of_data(document: dict[str, Any]) -> list[Any] | None:
+    """Return the rows under `data`, if it is a list of objects and the document itself has none of their keys."""
+    rows = document.get("data")
+    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
+        return None
+    return None if rows[0].keys() & document.keys() else rows
 
 
-def _parse_json(content: bytes) -> Any:
+def _parse_json(content: bytes | str) -> Any:
     """Parse UTF-8 with or without a byte order mark; a text says why it is unreadable, or that it is only a text."""
+    if isinstance(content, str):  # says so already
+        return f"{content}."
     try:
         # Decoded first: json would guess UTF-16 for single lines of a file that is no UTF-8.
         value = json.loads(content.strip().decode("utf-8-sig"))
@@ -240,7 +258,8 @@ def _name_rows(rows: Iterable[tuple[int, Any]], before: str = "") -> Iterator[_F
 
 
 _READERS: dict[str, Callable[[Any], Iterator[_Found]]] = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _read_json),
+    **dict.fromkeys((".jsonl", ".ndjson"), partial(_read_json, is_lines=True)),
+    ".json": _read_json,
     ".csv": lambda file: _name_rows(read_csv(file)),
     ".tsv": lambda file: _name_rows(read_csv(file, "\t")),
     ".parquet": _read_parquet,
@@ -313,6 +332,9 @@ def _splits_by_name(folder: Path) -> dict[str, list[Path]]:
     """
     inside = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     files = [path for path in inside if names_file(path.name) and not any(part.startswith(".") for part in path.parts)]
+    files = [path for path in files if path.name not in _OF_DATASETS]
+    if not files and any(path.suffix == ".arrow" for path in inside):
+        raise ValueError(f"`{folder}` has Arrow files; save the dataset by `to_parquet` or `to_json` in their place.")
     if not files:
         raise ValueError(f"`{folder}` has no data file: {READABLE}.")
     words = {path: re.split("[^a-z]+", str(path).lower()) for path in files}

@@ -87,10 +87,10 @@ def probability_at(log_odds: float) -> float:
     """
     Return the logistic function of log-odds, in (0, 1]: never 0, and 1 above about 37.
 
-    Raises `ValueError` for NaN.
+    Raises `ValueError` if they are not finite.
     """
-    if math.isnan(log_odds):
-        raise ValueError("A score is NaN, which has no probability; scores must be finite numbers.")
+    if not math.isfinite(log_odds):
+        raise ValueError(f"A score is {log_odds}, which has no probability; scores must be finite numbers.")
     # Clipped, because `math.exp` overflows above about 709.
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
 

@@ -403,6 +403,13 @@ def find_pairs(source: str, examples: Sequence[Example]) -> list[Pair]:
         raise ValueError(f"No problem of {source} has a correct and an incorrect solution, as a pair needs.")
     message = "%s: %d pairs, from %d of %d problems; the others lack correct or incorrect solutions"
     logger.info(message, source, len(pairs), sum(map(bool, by_group)), len(by_group))
+    if whole := sum(example.problem is None for example, *_ in pairs):
+        logger.warning(
+            "%s: %d pairs have no `prompt`, and their sides do not begin alike: each side is read as a whole text."
+            " Name the column with the problem, if there is one: `--column prompt=NAME`.",
+            source,
+            whole,
+        )
     return pairs
 
 

@@ -25,7 +25,8 @@ def try_checkpoint(root: Path) -> None:
     If other values are read than were written, this is a `ValueError`. Errors of the file system pass unchanged.
     Nobody else may play the run: what killed processes have left of such trials is deleted.
     """
-    for left in root.glob(f"{TRIAL}*"):
+    of_older_versions = [left for left in root.glob("tmp????????") if left.is_dir() and not any(left.iterdir())]
+    for left in [*root.glob(f"{TRIAL}*"), *of_older_versions]:
         remove(left)
     weights, rows = {"weight": torch.arange(4.0)}, pd.DataFrame({"score": [0.5]})
     with tempfile.TemporaryDirectory(dir=root, prefix=TRIAL) as scratch:

@@ -39,6 +39,7 @@ from pvg_hf.run.resume import (
     find_damage,
     find_missing,
     free_settings,
+    is_read_next,
     known_settings,
 )
 from pvg_hf.run.stored import CheckpointState
@@ -308,7 +309,8 @@ def _list_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
 
 def _change_note(folder: RunFolder, recipe: Recipe, error: str, command: str) -> Iterator[str]:
     """Commands that continue a run that an error has ended, with other values of the settings that the error names."""
-    named = [key for key in dict.fromkeys(re.findall(r"`([\w.]+)", error)) if key in known_settings()]
+    found = [key for key in dict.fromkeys(re.findall(r"`([\w.]+)", error)) if key in known_settings()]
+    named = [key for key in found if is_read_next(recipe, key)]
     free = free_settings(folder, recipe, named)
     begun = next((partial_of(key.target(folder)) for key in unfinished(recipe)), None)
     again = f"{delete_command(begun)} && {command}" if begun is not None and free and keeps_work(begun) else command

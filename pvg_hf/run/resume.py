@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.config.fields import WholeGame, default_of, fields_of, marked_keys, sections_of
+from pvg_hf.config.fields import MayChange, WholeGame, default_of, fields_of, marked_keys, sections_of
 from pvg_hf.config.recipe import NOT_PUBLISHED, leaves
 from pvg_hf.core.commands import delete_command, play_command, pvg_command
 from pvg_hf.core.disk_names import BASE_ROUND, CALIBRATION
 from pvg_hf.core.files import write_json, write_json_lines
 from pvg_hf.core.integrity import (
+    DIGESTS,
     DamagedFileError,
     find_damaged,
     missing_files,
@@ -31,6 +32,7 @@ from pvg_hf.run.layout import (
     FIGURES,
     HELDOUT,
     METRICS,
+    PHASE_RECORD,
     PROBLEMS,
     ROUND_PHASES,
     PhaseKey,
@@ -84,11 +86,13 @@ def read_played_recipe(folder: RunFolder) -> Recipe:
     """
     recipe = folder.read_recipe()
     finished = finished_phases(recipe, folder)
-    changes = _changes_since(recipe, {key: read_digests(key.target(folder)).settings for key in finished})
-    if changes:
+    sealed = {key: read_digests(key.target(folder)).settings for key in finished}
+    if changes := _changes_since(recipe, sealed):
+        first = next(key for key, settings in sealed.items() if _changes_since(recipe, {key: settings}))
         raise DamagedFileError(
             folder.recipe,
-            "was changed after phases were played with it:\n" + "\n".join(changes),
+            f"was changed after phases were played with it, whose settings are in {first.target(folder) / DIGESTS}:\n"
+            + "\n".join(changes),
             "Put the former values back; for a game with the new ones, "
             f"`{pvg_command('play', folder.recipe, 'name=NEW_NAME')}`.",
         )
@@ -418,11 +422,16 @@ def find_missing(folder: RunFolder, recipe: Recipe) -> list[Path]:
     """Files of finished phases that were deleted. The weights of rounds that are over may be, and are left out."""
     finished = finished_phases(recipe, folder)
     last = {key.name: key for key in finished}
+    records = [key.target(folder) / name for key in finished for name in (DIGESTS, PHASE_RECORD)]
+    is_old = not any(path.exists() for path in records)  # a run of a version without them
     return [
-        path
-        for key in finished
-        for path in missing_files(key.target(folder))
-        if key == last[key.name] or path.suffix != ".safetensors"
+        *(path for path in records if not path.exists() and not is_old),
+        *(
+            path
+            for key in finished
+            for path in missing_files(key.target(folder))
+            if key == last[key.name] or path.suffix != ".safetensors"
+        ),
     ]
 
 
@@ -430,6 +439,13 @@ def describe_missing(files: Sequence[Path]) -> str:
     """Name deleted files in a sentence, the first few of them."""
     more = f" and {len(files) - NUM_NAMED} more" if len(files) > NUM_NAMED else ""
     return f"Files of finished phases were deleted: {', '.join(map(str, files[:NUM_NAMED]))}{more}."
+
+
+def is_read_next(recipe: Recipe, name: str) -> bool:
+    """Whether the next phase of a run depends on a key, as far as is known."""
+    left = unfinished(recipe)
+    read = {*marked_keys(Recipe, MayChange), *(phase_settings(recipe, left[0]) if left else ())}
+    return not {name, name.split(".")[0]}.isdisjoint(read)
 
 
 def free_settings(folder: RunFolder, recipe: Recipe, keys: Iterable[str]) -> list[str]:

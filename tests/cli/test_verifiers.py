@@ -167,7 +167,9 @@ def test_a_prover_is_trained_on_a_task_and_loads(arithmetic_run, tmp_path, capsy
 
 def test_rounds_are_compared_and_a_report_written(reference, capsys):
     assert main(["compare", f"{reference.root}:0", f"{reference.root}:1"]) == 0
-    assert "helpful accuracy" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "helpful accuracy" in said
+    assert "origin" not in said
     assert main(["compare", f"{reference.root}:0", f"{reference.root}:1", "--json"]) == 0
     assert "difference" in json.loads(capsys.readouterr().out)["accuracy/helpful"]
     assert main(["compare", f"{reference.root}:7", str(reference.root)]) == 2

@@ -361,6 +361,15 @@ def test_merge_keys_of_yaml_may_be_overridden(tmp_path):
     assert (recipe.prover.learning_rate, recipe.prover.max_steps, recipe.verifier.max_steps) == (0.1, 4, 3)
 
 
+def test_numbers_as_keys_of_a_free_mapping_stay_numbers(tmp_path):
+    options = {"weights": {1: 0.5, "a": [1, {2: 3}]}}
+    recipe = load_recipe({"prover": {"reward_options": options}, "rounds": {1: {"prover": {"beta": 0.1}}}})
+    assert recipe.for_round(1).prover.reward_options == options
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+    assert load_recipe(path) == recipe
+
+
 def test_an_empty_mapping_clears_a_mapping_and_leaves_a_section():
     values = {"prover": {"reward_options": {"bonus": 1.0}, "lora": {"r": 4}}, "task": {"options": {"num_test": 3}}}
     recipe = load_recipe(values, ["prover.reward_options={}", "prover.lora={}", "prover={}"])

@@ -87,9 +87,10 @@ def test_scores_that_are_not_finite_are_refused(rows, score):
         calibrate(rows, rows["correct"].to_numpy())
 
 
-def test_nan_has_no_probability():
-    with pytest.raises(ValueError, match="NaN"):
-        probability_at(float("nan"))
+@pytest.mark.parametrize("log_odds", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_has_no_probability(log_odds):
+    with pytest.raises(ValueError, match=f"{log_odds}, which has no probability"):
+        probability_at(log_odds)
 
 
 def test_a_table_of_thresholds_measures_each_half_at_the_threshold_of_the_other(rows):

@@ -229,6 +229,14 @@ def test_an_error_that_stopped_the_game_is_repeated_with_commands_that_can_work(
     assert describe_status(recipe, SCRIPT_LINE).endswith(f"Next is round-000/verifier. To continue:\n  {COMMAND}")
 
 
+def test_only_a_setting_that_the_next_phase_reads_is_advised(recipe, folder):
+    finish(folder, "bootstrap")
+    names = "less minting (`mint.solutions_per_problem`), or fewer (`watchdogs.min_pairs`)."
+    folder.write_state([key_of("bootstrap")], f"Too few pairs: {names}")
+    text = describe_status(recipe, SCRIPT_LINE)
+    assert text.endswith(f"\n  {COMMAND} watchdogs.min_pairs=VALUE")
+
+
 def test_a_setting_that_only_earlier_rounds_depend_on_may_change_in_the_round_in_play(recipe, folder):
     finish(folder, "bootstrap", *(f"round-000/{name}" for name in ROUND_PHASES))
     begin(folder, "verifier", [])

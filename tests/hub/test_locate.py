@@ -15,7 +15,7 @@ RUN = f"{OWNER}/game"
 def test_a_published_run_answers_as_the_one_that_was_played(published, client, reference):
     problem = "What did Ana write down?"
     client("locate", RUN)
-    assert "Trusted from now on: `task.name`" in client("run_command", "plan", RUN, "--trust")[2]
+    client("run_command", "plan", RUN, "--trust")  # its task is custom code
     assert client("answer", RUN, problem) == client("answer", str(reference.root), problem)
 
 

@@ -227,6 +227,8 @@ def test_an_unreadable_record_of_an_unfinished_phase_is_written_again(tmp_path, 
         "prover/round-001/best-helpful/model.safetensors",
         "evaluation/round-000/metrics.json",
         "pool/round-001/heldout-helpful.parquet",
+        "verifier/round-000/digests.json",
+        "evaluation/round-001/phase.json",
     ],
 )
 def test_a_deleted_file_of_a_finished_run_is_named_by_status_and_app(file, tmp_path, game, reference, capsys):

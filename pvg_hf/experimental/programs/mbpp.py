@@ -39,6 +39,8 @@ class MbppTask(DatasetProgramTask):
         missing = [name for name in _FIELDS if name not in row]
         if missing:
             raise ValueError(f"A row of `mbpp` lacks {missing}; it has {list(row)}.")
+        if not isinstance(row["prompt"], str) or not isinstance(row["test_list"], list):
+            raise ValueError(f"Row {row['task_id']} of `mbpp`: `prompt` must be a text, and `test_list` a list.")
         return str(row["task_id"])
 
     def problem_text(self, row: Row) -> str:

@@ -49,7 +49,7 @@ _HEADING = r"[ \t*_]*\d+[.:)]\s*[^\W\d]"  # `#### 1. Count the eggs`
 _SIGN = rf"(?:\#{{4,}}(?!{_HEADING})|(?i:<(?:final[ _]?)?answer>)\s*)"
 _MARK = re.compile(
     rf"^{_DECORATION}(?:(?P<other_problem>{_PROBLEM})|{_NUMBERED}(?:(?!{_OPTION})(?P<letter>{_LETTER})"
-    rf"|{_LABEL}))|(?P<box>{_BOX.pattern})|{_SIGN}(?:[ \t*_]*(?:{_LETTER}|{_LABEL}))?",
+    rf"|{_LABEL}(?:[ \t*_]*{_LABEL})?))|(?P<box>{_BOX.pattern})|{_SIGN}(?:[ \t*_]*(?:{_LETTER}|{_LABEL}))?",
     re.MULTILINE,
 )
 _LINE_AFTER_MARK = re.compile(r"(?P<skipped>(?:[^\w\n]*\n){0,3})(?P<content>(?:(?!\#{4})[^\n])*)")

@@ -297,6 +297,17 @@ def test_a_number_of_test_problems_that_are_not_there_is_an_error(tmp_path):
         load_task("mbpp", path=write_rows(tmp_path, ROWS), num_test=4).problems("test")
 
 
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_row_with_a_column_of_another_type_is_left_out(tmp_path, value):
+    odd = {**CHECKED, "task_id": 12, "test": value}
+    task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, odd]), sandbox="none")
+    task.problems("train")
+    assert task.left_out("train")["12"].startswith("a column of another type")
+    task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, {**odd, "prompt": value}]), sandbox="none")
+    with pytest.raises(ValueError, match="Row 12 of `mbpp`: `prompt` must be a text"):
+        task.problems("train")
+
+
 def test_plain_assertions_are_hidden_tests_too(tmp_path):
     task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, CHECKED]), sandbox="none")
     (problem,) = task.problems("train")

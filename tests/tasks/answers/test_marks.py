@@ -102,6 +102,18 @@ def test_a_heading_reasoning_is_not_a_thinking_block():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Final Answer: The final answer is $42$. I hope it is correct.",
+        "Answer: The answer is 42",
+        "**Final Answer:** the answer is **42**.",
+    ],
+)
+def test_a_label_may_be_said_twice(text):
+    assert extract_answer(text) == "42"
+
+
+@pytest.mark.parametrize(
     "token",
     [
         "<|im_end|>",
@@ -110,6 +122,9 @@ def test_a_heading_reasoning_is_not_a_thinking_block():
         "<end_of_turn>",
         "<|endoftext|>",
         "<eos>",
+        "<EOT>",
+        "[EOS]",
+        "<turn|>",
         "<|end|>",
         "<|return|>",
         "<|END_OF_TURN_TOKEN|>",

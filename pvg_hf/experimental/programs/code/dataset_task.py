@@ -374,7 +374,10 @@ class DatasetProgramTask(ProgramTask):
         file = Path(datasets.config.HF_DATASETS_CACHE) / "pvg_hf-programs" / self.name / f"{digest}.json"
         if file.is_file():
             return json.loads(file.read_text(encoding="utf-8"))
-        problem = self.read_row(row)
+        try:
+            problem = self.read_row(row)
+        except (TypeError, AttributeError) as err:
+            problem = f"a column of another type ({err})"
         prepared = {"left_out": problem} if isinstance(problem, str) else self._check_problem(problem)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
