@@ -195,15 +195,26 @@ def _read_json(file: Any, *, is_lines: bool = False) -> Iterator[_Found]:
             yield from _name_rows(enumerate(rows), "line 1, ")
             return
         if len(first) == 2 and isinstance(value, str):
-            content = islice(chain.from_iterable(line for _, line in chain(first, lines)), MAX_DOCUMENT)
-            yield from _name_rows(enumerate(_read_document(bytes(content))))
+            yield from _name_rows(enumerate(_read_document(_join(chain(first, lines)))))
             return
     for number, line in chain(first, lines):
         yield f"line {number}", _as_row(_parse_json(line))
 
 
+def _join(lines: Iterable[tuple[int, bytes | str]]) -> bytes:
+    """Join the lines of a document, up to its maximum size."""
+    content = bytearray()
+    for number, line in lines:
+        if isinstance(line, str):
+            raise OSError(f"line {number} {line}")
+        content += line
+        if len(content) >= MAX_DOCUMENT:
+            break
+    return bytes(content)
+
+
 def _read_document(content: bytes) -> list[Any]:
-    if len(content) == MAX_DOCUMENT:
+    if len(content) >= MAX_DOCUMENT:
         raise OSError(f"a JSON document of over {MAX_DOCUMENT >> 20} MiB is not streamed; write one object a line")
     value = _parse_json(content)
     if isinstance(value, str):
