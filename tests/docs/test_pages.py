@@ -68,7 +68,10 @@ NOT_STARTED = {
 }
 WITHOUT_PARSER = {"examples/one_round.py", "benchmarks/code_figures.py"}  # read `sys.argv` themselves
 
-CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
+CAUSAL_LMS = (
+    *("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B"),
+    "HuggingFaceTB/SmolLM2-135M",
+)
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {
     "max_steps=200": "max_steps=2",
     'GRPOConfig("prover", ': (
