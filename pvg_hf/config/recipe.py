@@ -125,7 +125,7 @@ RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 def _plain(value: Any) -> Any:
     """Convert to what YAML writes, which keeps the type of a mapping's keys as JSON would not."""
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {_plain(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return value.value if isinstance(value, Enum) else value

@@ -6,6 +6,7 @@ import yaml
 from pvg_hf.config import RecipeError, load_recipe
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
 from pvg_hf.core.integrity import DamagedFileError
+from pvg_hf.core.roles import Role
 
 
 def test_default_recipe_is_read_back_unchanged(tmp_path):
@@ -365,6 +366,7 @@ def test_numbers_as_keys_of_a_free_mapping_stay_numbers(tmp_path):
     options = {"weights": {1: 0.5, "a": [1, {2: 3}]}}
     recipe = load_recipe({"prover": {"reward_options": options}, "rounds": {1: {"prover": {"beta": 0.1}}}})
     assert recipe.for_round(1).prover.reward_options == options
+    recipe.task.prompts = {Role.BASE: "{{ problem }}"}
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
     assert load_recipe(path) == recipe
