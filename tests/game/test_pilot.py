@@ -10,7 +10,8 @@ from pvg_hf.cli.playing import _run_pilot
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.data.pool import load_pool
-from pvg_hf.game.pilot import has_pilot
+from pvg_hf.game.pilot import _scale_to_bootstrap, has_pilot
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.layout import RunFolder
 
 pytestmark = pytest.mark.game
@@ -44,6 +45,15 @@ def graded(game):
 def test_provers_that_do_not_ship_have_a_pilot(prover, expected):
     assert has_pilot(load_recipe({"prover": prover})) is expected
     assert not has_pilot(load_recipe({"prover": prover, "bootstrap": {"pilot_problems": 0}}))
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "at_once", "scale"), [(True, 8, 1 / 16), (False, 8, 1 / 4), (True, 200, 1.0), (False, 200, 1.0)]
+)
+def test_a_pilots_rate_is_scaled_to_the_solutions_that_the_bootstrap_writes_at_once(has_gpu, at_once, scale):
+    hardware = Hardware.elsewhere("cuda", has_bfloat16=True) if has_gpu else Hardware.here("cpu")
+    recipe = load_recipe({"bootstrap": {"solutions_per_problem": 4}})  # 32 problems at once
+    assert _scale_to_bootstrap(recipe, at_once, hardware) == scale
 
 
 @pytest.mark.parametrize(
