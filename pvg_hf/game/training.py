@@ -390,7 +390,7 @@ class ProgressLog(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):
         now = time.monotonic()
-        if now - self.told < self.WAIT:
+        if now - self.told < self.WAIT or state.global_step == state.max_steps:
             return
         self.told = now
         left = (state.max_steps - state.global_step) * (now - self.begun) / (state.global_step - self.first_step)

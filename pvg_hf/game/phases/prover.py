@@ -248,7 +248,7 @@ def _keep_completions(output: Path) -> None:
 def _summarize(steps: int, monitors: Monitors) -> str:
     means = monitors.rule.means
     keys = ("accuracy/helpful", "accuracy/sneaky", "score/helpful_correct", "score/sneaky_incorrect")
-    numbers = {key: means.get(key.replace("score/", COUNT)) for key in keys}
+    numbers = {key: means.get(key.replace("score/", COUNT)) if key.startswith("score/") else None for key in keys}
     shown = [
         f"{heading_of(key)} {means[key]:.2f}{f' (n={number:.0f})' if number else ''}"
         for key, number in numbers.items()

@@ -1,3 +1,4 @@
+import re
 import shutil
 import statistics
 from functools import partial
@@ -384,6 +385,12 @@ def test_truncation_beyond_the_limit_ends_the_phase(play_phase, tmp_path):
     with pytest.raises(ValueError, match=r"100% .*`max_completion_length=2`"):
         play_phase("prover", 0, prover__max_completion_length=2)
     assert not (tmp_path / "game" / "prover" / "round-000").exists()
+
+
+def test_the_summary_counts_the_solutions_of_scores_alone(reference):
+    told = read_json(reference.prover(0) / "phase.json")["summary"]
+    assert re.search(r"helpful accuracy [\d.]+, ", told)
+    assert re.search(r"score of sneaky incorrect [-\d.]+ \(n=\d+\)", told)
 
 
 def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
