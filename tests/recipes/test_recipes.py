@@ -75,6 +75,7 @@ def test_at_least_one_recipe_is_found():
         "arithmetic-ppo",
         "gsm8k",
         "gsm8k-small",
+        "gsm8k-mini",
         "gsm8k-qlora",
         "gsm8k-small-cpu",
         "words-cpu",
@@ -277,6 +278,7 @@ def qwen(tmp_path_factory, problems) -> Path:
     [
         ("gsm8k", set(), ["prover.micro_batch_size=4"]),
         ("gsm8k-small", set(), []),
+        ("gsm8k-mini", set(), ["split.max_train=null"]),
         ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
     ],
 )
