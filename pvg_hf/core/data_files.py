@@ -44,7 +44,7 @@ ROWS_PER_BATCH = 256  # of a Parquet file; a row may have megabytes
 FEW_UNREADABLE = 3
 SHARE_UNREADABLE = 0.01
 """A file with more unreadable lines than both of these is refused; fewer are skipped, with a warning."""
-MAX_SHARE_UNREADABLE = 0.25  # of a short file
+MAX_SHARE_UNREADABLE = 0.25  # of a short file; one is skipped all the same, as a crash may have cut it
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TOO_LONG = f"is longer than {MAX_LINE >> 20} MiB"
@@ -125,8 +125,8 @@ def read_file(path: Path, *, is_strict: bool = False, advice: str = "") -> Itera
     if not num_unreadable:
         return
     message = f"{num_unreadable} of the {num_rows} lines of `{path}` cannot be read; the first: {first}"
-    most = max(FEW_UNREADABLE, SHARE_UNREADABLE * num_rows)
-    if num_unreadable > min(most, MAX_SHARE_UNREADABLE * num_rows):
+    most = min(max(FEW_UNREADABLE, SHARE_UNREADABLE * num_rows), max(1, MAX_SHARE_UNREADABLE * num_rows))
+    if num_unreadable > most or num_unreadable == num_rows:
         raise ValueError(message)
     logger.warning("Skipped %s", message)
 

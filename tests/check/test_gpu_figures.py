@@ -14,9 +14,10 @@ from transformers import Qwen2Config
 import tools.gpu_check
 from pvg_hf.check.graphics_cards import CARDS
 from pvg_hf.check.player_sizes import PlayerSize, measure_size
-from pvg_hf.check.round_plans import OTHER_SHARE, WRITING_SHARE
+from pvg_hf.check.round_plans import rough_rates
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.stopwatch import TRAINING, WRITING
+from pvg_hf.models.hardware import Hardware
 
 CONFIGS = Path(tools.gpu_check.__file__).parent / "configs"
 
@@ -52,8 +53,9 @@ def test_the_rough_time_is_of_the_right_order(kind, num_tokens, seconds, verifie
     """
     It is for games of which nothing was measured. Small models wait for Python, so that it is too short for them.
     """
+    rates = rough_rates(Hardware.here("cpu"), CARDS["h200"], 0)
     if kind == WRITING:
-        rough = num_tokens * size_of("Qwen2.5-0.5B", has_lm_head=True).forward_flops / WRITING_SHARE
+        rough = num_tokens * size_of("Qwen2.5-0.5B", has_lm_head=True).forward_flops / rates.writing
     else:
-        rough = num_tokens * verifier.training_flops / OTHER_SHARE
-    assert 1 / 60 < rough / (CARDS["h200"].half * 1e12) / seconds < 3
+        rough = num_tokens * verifier.training_flops / rates.other
+    assert 1 / 60 < rough / seconds < 3
