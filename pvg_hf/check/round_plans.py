@@ -173,7 +173,7 @@ class RoughRates:
 
 def rough_rates(hardware: Hardware, card: Card | None, num_parameters: int) -> RoughRates | None:
     """
-    Assume rates for a card, for this machine's GPU or, with a prover of some size, for its processor; of this, two
+    Assume rates for a card, for this machine's GPU or, with a prover of some size, for its processor, on which
     products of matrices are timed.
     """
     peak = card.half * 1e12 if card else peak_flops(hardware.device)
@@ -182,7 +182,8 @@ def rough_rates(hardware: Hardware, card: Card | None, num_parameters: int) -> R
     if hardware.has_gpu or num_parameters < _MIN_SIZE_ON_CPU:
         return None
     peak = product_flops()
-    # Of SmolLM2-135M and Qwen2.5-0.5B, one thread of an AMD EPYC with AVX2, 8 to 64 rows: .09 to .29, and .6 to .9
+    # benchmarks/processor_rates.py, SmolLM2-135M on an AMD EPYC with AVX2: writing .14 (8 rows) to .36 (64), other
+    # work .75 to 1.0; a step of a warm-up reached .6.
     return RoughRates.of(peak, 0.2, 0.6, f"{peak / 1e9:.0f} GFLOP/s, which products of matrices reach here,")
 
 

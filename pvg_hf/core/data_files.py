@@ -147,8 +147,8 @@ def read_csv(file: io.BufferedIOBase, delimiters: str = ",;\t") -> Iterator[tupl
     try:
         rows = csv.reader(chain([first], lines), delimiter=max(delimiters, key=first.count))
         names = next(rows, [])
-        if twice := [name for name, number in Counter(names).items() if number > 1]:
-            raise csv.Error(f"the heading names {', '.join(map(repr, twice))} twice")
+        if twice := [name for name, number in Counter(names).items() if name and number > 1]:
+            raise csv.Error(f"the heading names {', '.join(map(repr, twice))} more than once; rename a column")
         for number, cells in enumerate(rows, start=2):
             if len(cells) > len(names):
                 yield number, f"has {len(cells)} cells, but the heading has {len(names)}."

@@ -104,11 +104,11 @@ def _scale_to_bootstrap(recipe: Recipe, at_once: float, hardware: Hardware) -> f
     """
     Estimate a token's time in the bootstrap as a share of that in the pilot, which writes fewer solutions at once.
 
-    A GPU takes nearly as long for a token of many solutions as for one of few. A processor wrote 3.1 times as many
-    tokens a second with 64 at once as with 8 (SmolLM2-135M on a core with AVX2), about the root.
+    A GPU takes nearly as long for a token of many solutions as for one of few. A processor wrote 1.9 and 2.5 times as
+    many tokens a second with 64 at once as with 8, about 8^.4 (two runs of benchmarks/processor_rates.py).
     """
     usual = Sampler.default_prompts_per_batch * recipe.bootstrap.solutions_per_problem
-    return min(1.0, (at_once / usual) ** (1.0 if hardware.has_gpu else 0.5))
+    return min(1.0, (at_once / usual) ** (1.0 if hardware.has_gpu else 0.4))
 
 
 def _next_draw(recipe: Recipe, problems: GameProblems, rows: list[Row]) -> tuple[Role, range] | None:

@@ -36,6 +36,7 @@ def test_a_comparison_as_a_table(data):
     [
         ({}, "?ours=1&run=small&theirs=0"),
         ({"ours": "0", "theirs": "1"}, "?ours=0&run=small&theirs=1"),
+        ({"ours": None, "run": None, "theirs": ""}, "?ours=1&run=small&theirs=0"),  # emptied
         ({"ours": "7", "run": "../small", "theirs": "x"}, "?ours=1&run=small&theirs=0"),
     ],
 )

@@ -107,6 +107,11 @@ def test_rows_have_places(tmp_path):
     }
 
 
+def test_columns_without_a_name_may_be_several(tmp_path):
+    (tmp_path / "a.csv").write_text("a,,\n1,,\n")
+    assert [row["a"] for _, row in read_file(tmp_path / "a.csv")] == ["1"]
+
+
 def test_cells_are_texts_and_may_be_long_or_missing(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f'\ufeffkey,text,score\n1,"{"x" * 200_000}\ny",-1e400\n2\n')
@@ -186,7 +191,7 @@ def test_more_than_a_few_unreadable_lines_are_refused(tmp_path, num_good, num_ba
         ("a.json", b"[{}, ", "Cannot read .*it is not JSON"),
         ("a.json", b'[{}, 1, "x", [], 2]', "4 of the 5 lines .*row 1 is 1; it must be an object"),
         ("a.csv", b"a,b\n1,2,3\n", "row 2 has 3 cells, but the heading has 2"),
-        ("a.csv", b"a,b,a\n1,2,3\n", "the heading names 'a' twice"),
+        ("a.csv", b"a,b,a\n1,2,3\n", "the heading names 'a' more than once"),
         ("a.csv", b"a\n\xff\n", "Cannot read .*is not UTF-8"),
         ("a.parquet", parquet_of(ROWS)[:100], r"Cannot read .*a\.parquet"),
         ("a.jsonl.gz", gzip.compress(TEXT.encode())[:40], r"Cannot read .*a\.jsonl\.gz"),

@@ -279,7 +279,7 @@ def qwen(tmp_path_factory, problems) -> Path:
         ("gsm8k", set(), ["prover.micro_batch_size=4"]),
         ("gsm8k-small", set(), []),
         ("gsm8k-mini", set(), ["split.max_train=null"]),
-        ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
+        ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit", "verifier.lora={}"]),
     ],
 )
 def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from pvg_hf.core.extensions import show_value
 from pvg_hf.experimental.programs.code.dataset_task import DatasetProgramTask, ReadProblem, Row
 from pvg_hf.experimental.programs.code.parsing import parse_program, parse_python, read_literal
 from pvg_hf.experimental.programs.sandbox import NOTHING, CallCase, Comparison, Limits
@@ -39,8 +40,12 @@ class MbppTask(DatasetProgramTask):
         missing = [name for name in _FIELDS if name not in row]
         if missing:
             raise ValueError(f"A row of `mbpp` lacks {missing}; it has {list(row)}.")
-        if not isinstance(row["prompt"], str) or not isinstance(row["test_list"], list):
-            raise ValueError(f"Row {row['task_id']} of `mbpp`: `prompt` must be a text, and `test_list` a list.")
+        texts = [row["prompt"], *row["test_list"]] if isinstance(row["test_list"], list) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(
+                f"Row {row['task_id']} of `mbpp`: `prompt` must be a text, and `test_list` a list of texts; they are"
+                f" {show_value(row['prompt'], 80)} and {show_value(row['test_list'], 80)}. Correct or remove the row."
+            )
         return str(row["task_id"])
 
     def problem_text(self, row: Row) -> str:

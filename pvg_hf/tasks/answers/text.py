@@ -56,10 +56,8 @@ _MARKUP = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
         (r"<[|\uff5c]user[|\uff5c]>|\[INST\]", "\nUser:\n"),
-        (
-            r"<[|\uff5c][^<>|\uff5c\n]{1,40}[|\uff5c]>|</?(?:s|eo[st]|bos|pad|(?:start|end)_of_turn)>|<\|?turn\|?>|\[(?:/INST|EO[ST])\]",
-            "\n",
-        ),
+        (r"<[|\uff5c][^<>|\uff5c\n]{1,40}[|\uff5c]>|</?(?:s|eo[st]|bos|pad|(?:start|end)_of_turn)>", "\n"),
+        (r"<\|?turn\|?>|\[(?:/INST|EO[ST])\]", "\n"),
         (r"</(?:final[ _]?)?answer>|</?(?:br|hr|p|div|h[1-6]|li|center)(?: [^<>\n]{0,80})?/?>", "\n"),
         (r"</?(?:b|i|u|em|strong|code|mark|span|font)(?: [^<>\n]{0,80})?>", ""),
     )

@@ -303,9 +303,10 @@ def test_a_row_with_a_column_of_another_type_is_left_out(tmp_path, value):
     task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, odd]), sandbox="none")
     task.problems("train")
     assert task.left_out("train")["12"].startswith("a column of another type")
-    task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, {**odd, "prompt": value}]), sandbox="none")
-    with pytest.raises(ValueError, match="Row 12 of `mbpp`: `prompt` must be a text"):
-        task.problems("train")
+    for column in ({"prompt": value}, {"test_list": value}, {"test_list": [value]}):
+        task = load_task("mbpp", path=write_rows(tmp_path, [PLAIN, {**odd, **column}]), sandbox="none")
+        with pytest.raises(ValueError, match=f"Row 12 of `mbpp`: `prompt` must be a text.*{value}"):
+            task.problems("train")
 
 
 def test_plain_assertions_are_hidden_tests_too(tmp_path):
